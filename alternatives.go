@@ -76,6 +76,7 @@ type usage struct {
 
 // NewExplainer returns the Explainer of a plan. Options and errors are those of Alternatives.
 func NewExplainer(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, error) {
+	p = pl.Decided(p)
 	if opt.Step == nil && opt.Hidden == (plan.Hidden{}) {
 		opt.Hidden = pl.Provenance.Hidden
 	}

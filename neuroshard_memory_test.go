@@ -57,6 +57,7 @@ func TestNearlyFull(t *testing.T) {
 			if draw.IntN(4) == 0 {
 				table.Pooling = problem.PoolingNone
 			}
+			table.IndexDedup = draw.IntN(4) == 0
 			p.Tables = append(p.Tables, table)
 		}
 		// The memory that equal shares of all whole tables would take, and a little more.

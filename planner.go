@@ -31,6 +31,8 @@ type Planner struct {
 	// beside are the Scorers of the other lane rule, nil if there are none, once besideKnown.
 	beside      search.Factory
 	besideKnown bool
+	// choices are the Planners of all choices of deduplicated tables that Plan tried (dedup.go).
+	choices []*Planner
 }
 
 // NewPlanner returns the Planner of a problem, which must not change while the Planner is in use.
@@ -87,8 +89,20 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 // Options returns the options, with the defaults of the search's method and sharding types.
 func (l *Planner) Options() Options { return l.opt }
 
-// Plan finds a plan and validates it, as the function Plan does.
+// Plan finds a plan and validates it, as the function Plan does. If tables have ChooseDedup, l becomes the Planner of
+// the problem in which the plan has decided them.
 func (l *Planner) Plan(ctx context.Context) (*Result, error) {
+	if choices := problem.DedupChoices(l.problem); len(choices) > 1 && !l.priced.Hierarchy.On() {
+		found, tried, err := l.chooseDedup(ctx, choices)
+		if err != nil {
+			return nil, err
+		}
+		result, err := l.Found(ctx, found)
+		if err == nil {
+			result.Dedup = tried
+		}
+		return result, err
+	}
 	found, err := l.Search(ctx, l.opt.Search)
 	if err != nil {
 		return nil, err
@@ -131,7 +145,7 @@ func (l *Planner) Found(ctx context.Context, found search.Result) (*Result, erro
 func (l *Planner) instead(ctx context.Context, r *Result, found search.Result) (*Result, error) {
 	other, err := l.Found(ctx, found)
 	if err == nil {
-		other.FreeSlices, other.Tried, other.Untried, other.Doubts = r.FreeSlices, r.Tried, r.Untried, r.Doubts
+		other.FreeSlices, other.Tried, other.Untried, other.Doubts, other.Dedup = r.FreeSlices, r.Tried, r.Untried, r.Doubts, r.Dedup
 	}
 	return other, err
 }
@@ -319,7 +333,7 @@ func (l *Planner) Certify(ctx context.Context, r *Result) error {
 		a.ShardingTypes, a.Host = opt.ShardingTypes, true
 	}
 	var err error
-	r.Bound, err = bound.Simulated(ctx, l.priced, a)
+	r.Bound, err = l.lowest(ctx, a)
 	return err
 }
 

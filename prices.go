@@ -150,6 +150,9 @@ func (o Options) list(ctx context.Context, p *problem.Problem) (PriceList, error
 	if p.Hierarchy.On() && !countsHierarchy(prices) {
 		return nil, &StepError{fmt.Errorf("cost model %s knows only flat exchanges, and the training system reduces vectors inside hosts first: choose a trained model, or a stack with flat exchanges", o.prices())}
 	}
+	if p.Hierarchy.On() && slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return t.IndexDedup }) {
+		return nil, &StepError{errors.New("the training system reduces vectors inside hosts first, and those of tables with index_dedup travel apart: choose a stack with flat exchanges")}
+	}
 	if o.Hidden == (plan.Hidden{}) {
 		return prices, nil
 	}
@@ -420,6 +423,7 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 // opt.Step, opt.Hidden and opt.Warnings only. If ctx ends first, Price returns the
 // error of ctx.
 func Price(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) error {
+	p = pl.Decided(p)
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // block.
 func TestChosenBlocksAreTables(t *testing.T) {
 	model, _ := load(t)
-	p := readOnOneHost(t)
+	p := problem.Deduplicated(readOnOneHost(t))
 	blocks := *p
 	blocks.Tables = make([]problem.Table, len(p.Tables))
 	for i := range p.Tables {

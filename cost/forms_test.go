@@ -47,7 +47,8 @@ func TestScorersConform(t *testing.T) {
 			{name: "cached slices apart by width", change: func(p *problem.Problem) {
 				p.Engine = problem.TorchRec
 				for i := range p.Tables {
-					p.Tables[i].Prefetch = i%3 > 0
+					t := &p.Tables[i]
+					t.Prefetch, t.IndexDedup = i%3 > 0, t.IndexDedup && t.Pooling == problem.PoolingNone
 				}
 			}},
 			{name: "hidden exchanges", hidden: plan.Hidden{Forward: .05, Backward: .02}},
@@ -72,12 +73,13 @@ func TestScorersConform(t *testing.T) {
 				if variant.penalty > 0 {
 					model = ensemble
 				}
-				estimates := newEstimates(t, model, &p)
+				own := problem.Deduplicated(&p) // with the fixed compute that pools vectors
+				estimates := newEstimates(t, model, own)
 				if err := estimates.Hide(variant.hidden); err != nil {
 					t.Fatal(err)
 				}
 				forms := append(searchtest.Forms(p.Topology), problem.Form{Blocks: 2}, problem.Form{Blocks: 3})
-				searchtest.Conform(t, &p, func() search.Scorer { return estimates.NewScorer(variant.penalty) }, forms)
+				searchtest.Conform(t, own, func() search.Scorer { return estimates.NewScorer(variant.penalty) }, forms)
 			})
 		}
 	}
@@ -100,13 +102,13 @@ func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 	if t.CutsByRows(topology.Devices) {
 		forms["row_wise"] = drawnForm{problem.Form{ShardingType: problem.RowWise}, 1}
 	}
-	if t.CutsByRows(topology.PerHost()) && t.Pooling != problem.PoolingNone {
+	if t.CutsByRows(topology.PerHost()) && !t.Apart() {
 		forms["table_row_wise"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 1}
 		if hosts := topology.Devices / topology.PerHost(); hosts > 1 && t.Dim >= 8 {
 			forms["grid"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 2}
 		}
 	}
-	if topology.Devices > 1 {
+	if topology.Devices > 1 && t.Permits(problem.DataParallel) {
 		forms["data_parallel"] = drawnForm{problem.Form{ShardingType: problem.DataParallel}, 1}
 	}
 	if topology.HostMemory > 0 {

@@ -15,8 +15,9 @@ var inside = problem.Hierarchy{Sent: .8, Inside: .9, Between: 1.1, Latency: .06}
 func addUp(p *problem.Problem) {
 	for i := range p.Tables {
 		if p.Tables[i].Pooling == problem.PoolingNone {
-			p.Tables[i].Pooling, p.Tables[i].IndexDedup = problem.SumPooling, false
+			p.Tables[i].Pooling = problem.SumPooling
 		}
+		p.Tables[i].IndexDedup = false
 	}
 }
 

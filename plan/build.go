@@ -26,6 +26,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer}
+		pl.Tables[i].IndexDedup = t.IndexDedup && (t.ChooseDedup || t.Pooling != problem.PoolingNone)
 		if !t.OneBag() {
 			pl.Tables[i].Vectors = t.Bags()
 		}
@@ -81,6 +82,7 @@ func (t *Table) everywhere(n int) bool {
 // tables and sorts their shards. A table that p lacks, or has in another shape, counts on no device.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
+	p = pl.Decided(p)
 	known, index := make(map[string]int, len(p.Tables)), make([]int, len(tables))
 	for i := range p.Tables {
 		known[p.Tables[i].Name] = i
@@ -382,6 +384,7 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []load {
 
 // StepMemory returns the memory of each device in each phase of the step. The plan must be valid for p.
 func (pl *Plan) StepMemory(p *problem.Problem) []problem.StepMemory {
+	p = pl.Decided(p)
 	loads := tally(pl, p, indexOf(pl, p), len(pl.Devices))
 	all := make([]problem.StepMemory, len(loads))
 	for i := range loads {

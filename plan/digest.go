@@ -168,7 +168,9 @@ func (d *digester) further(p *problem.Problem) {
 			}
 		}
 		for _, f := range tables {
-			d.value(f.Key, f.At(t), i)
+			if f.Key != "index_dedup" || !t.ChooseDedup { // else the plan decides it
+				d.value(f.Key, f.At(t), i)
+			}
 		}
 	}
 }

@@ -89,6 +89,8 @@ func severalWidths(pl *Plan, rules *problem.EngineRules) (found []Violation) {
 // breaksWhole says which rule the table breaks as a whole; "" if it breaks none.
 func breaksWhole(t *Table, c *Cluster, rules *problem.EngineRules) string {
 	switch {
+	case rules.SequenceDedup && t.IndexDedup && !t.Sequences():
+		return fmt.Sprintf("its indices are deduplicated, and it is pooled: %s deduplicates those of sequences only", rules.Name)
 	case rules.Engine != "" && !rules.AnyDevices && t.Blocks(c) > 0:
 		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(Holders(t.Shards)), rules.Name)
 	case rules.UncachedReplicas && c.ReplicaCount() > 1 && slices.ContainsFunc(t.Shards, func(s Shard) bool { return s.Tier == HostCached }):

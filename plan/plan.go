@@ -114,6 +114,9 @@ type Table struct {
 	// (problem.Table.Bags); 0 for tables with one pooled vector for each feature.
 	Pooling problem.Pooling `json:"pooling,omitempty"`
 	Vectors float64         `json:"vectors,omitempty"`
+	// IndexDedup is true if the plan decides that each device sends an index of its samples once, or if the table
+	// is pooled; a table of sequences that states index_dedup itself leaves it out.
+	IndexDedup bool `json:"index_dedup,omitempty"`
 	// Operator is the number of the operator that the table's shards are in, on each device,
 	// among those that they could be in: below problem.Operators. Tables of different numbers
 	// never share an operator.
@@ -189,6 +192,7 @@ type Estimator struct {
 // It does not compare Provenance.Input with Digest(p), as MadeFrom does: a plan stays valid when
 // only access statistics change, though its predicted times may then be wrong.
 func (pl *Plan) Validate(p *problem.Problem) error {
+	p = pl.Decided(p)
 	v := &validator{pl: pl, p: p}
 	v.cluster()
 	v.match()
@@ -208,6 +212,27 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 
 // OtherInput says of a valid plan that MadeFrom does not find to be made from the problem.
 const OtherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
+
+// Decided returns the problem with the IndexDedup that the plan decides: that of the plan's tables, for tables with
+// ChooseDedup. It returns p itself if the plan decides nothing.
+func (pl *Plan) Decided(p *problem.Problem) *problem.Problem {
+	dedup := map[string]bool{}
+	for i := range pl.Tables {
+		dedup[pl.Tables[i].Name] = pl.Tables[i].IndexDedup
+	}
+	decided := p
+	for i := range p.Tables {
+		if t := &p.Tables[i]; t.ChooseDedup && t.IndexDedup != dedup[t.Name] {
+			if decided == p {
+				own := *p
+				own.Tables = slices.Clone(p.Tables)
+				decided = &own
+			}
+			decided.Tables[i].IndexDedup = dedup[t.Name]
+		}
+	}
+	return decided
+}
 
 // MadeFrom reports whether Provenance.Input is the digest of p, or that of a problem that states
 // the cluster of p in other words: defaults, or bytes in place of a share.

@@ -453,7 +453,9 @@ func (v *validator) permitted(i int, t *Table) {
 	case !c.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and its constraints allow only %s", t.ShardingType, join(c.ShardingTypes))
 	case !table.Permits(t.ShardingType):
-		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and no table with pooling none is", t.ShardingType)
+		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and no table with pooling none or pooled with index_dedup is", t.ShardingType)
+	case table.Apart() && v.p.Engine.Rules().AnyDevices && v.chooses(t):
+		v.add(RuleShardingType, t.Name, -1, -1, "its rows lie on chosen devices, and those of no table with index_dedup do")
 	}
 }
 

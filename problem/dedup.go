@@ -1,10 +1,12 @@
 package problem
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -16,14 +18,19 @@ import (
 //	sent     7 4 9                          D = 3
 //	         | exchange, lookup, exchange
 //	vectors  v7 v4 v9
-//	         | expand
+//	         | expand, or pool
 //	         v7 v4 v7 v7 v9 v4
 //
-// So to the exchanges and to the kernels, the table is one with D lookups a device. A row that a
+// So to the exchanges and to the kernels, the table is one of PoolingNone with D lookups a device. A row that a
 // batch of W devices uses m times is used W (1 - (1 - 1/W)^m) times, as each of the m uses is on any
 // of the devices. Deduplicated makes the problem of such tables. Whatever estimates times estimates
 // that problem, and knows nothing of deduplication. Memory is counted of either problem: for the
 // exchange by the distinct rows, and for the expansion by all lookups.
+//
+// The time of the expansion of sequences is not counted. That of pooling is a fixed load of all devices, because
+// pooled tables also have the choice to send a pooled vector for each bag. Forward, a device reads a vector for each
+// lookup and writes one for each bag; backward the other way round. HugeCTR does so with one atomic addition for each
+// element, so caches save little.
 
 // Deduplicated returns the problem whose tables with IndexDedup have the lookups and accesses that
 // are left when each device has deduplicated its indices. It returns p itself if no table has
@@ -40,6 +47,7 @@ func Deduplicated(p *Problem) *Problem {
 		lists   float64
 	}
 	known := map[content]access.Distribution{}
+	pooled := 0.0 // bytes
 	own := *p
 	own.Tables = slices.Clone(p.Tables)
 	for i := range own.Tables {
@@ -51,6 +59,12 @@ func Deduplicated(p *Problem) *Problem {
 		share := left(p, t.Stated)
 		for f := range t.Features {
 			t.Features[f].PoolingFactor *= share
+			t.Features[f].Bags = 0
+		}
+		if t.poolsOwn() {
+			t.Pooling, t.Weighted = PoolingNone, false
+			vectors := float64(p.localBatch()) * (t.Stated.PoolingFactor() + t.Stated.Bags())
+			pooled += 2 * vectors * float64(t.Dim) * OutputBytes
 		}
 		key := content{t.Access, t.Rows, t.Stated.PoolingFactor(), t.Lists()}
 		d, ok := known[key]
@@ -61,7 +75,69 @@ func Deduplicated(p *Problem) *Problem {
 		}
 		t.Access = d
 	}
+	if pooled > 0 {
+		memory := p.Topology.Profile.HBMGBps * p.Topology.Profile.HBMEfficiency * 1e6 // bytes per ms
+		load := hardware.FixedLoad{Name: "pooling after the exchange", Time: unit.Millis(pooled / memory)}
+		own.Topology.Fixed = append(slices.Clip(own.Topology.Fixed), load)
+	}
 	return &own
+}
+
+// DedupChoices returns the problems in which IndexDedup is decided for all tables with ChooseDedup, the one without
+// first. Where the engine has tables of several kinds (EngineRules.SequenceDedup), the other has it for all tables.
+// Else each further problem has it for more tables, those first that exchange the most columns less. It returns p
+// alone if nothing is to choose.
+func DedupChoices(p *Problem) []*Problem {
+	var order []int
+	saved := make([]float64, len(p.Tables)) // columns of a sample
+	with := decide(p, func(i int) bool { return p.Tables[i].ChooseDedup })
+	for i := range p.Tables {
+		t := &with.Tables[i]
+		if !t.ChooseDedup || p.Hierarchy.On() || p.Engine.Rules().SequenceDedup && t.poolsOwn() || !slices.ContainsFunc(ShardingTypes(), t.Permits) {
+			continue
+		}
+		left := exchanged(with, t)
+		if saved[i] = float64(t.Dim) * (p.Tables[i].Bags() - left); left < t.PoolingFactor() {
+			order = append(order, i)
+		}
+	}
+	if len(order) == 0 {
+		return []*Problem{p}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(saved[b], saved[a]) })
+	less := slices.IndexFunc(order, func(i int) bool { return saved[i] <= 0 })
+	if less < 0 {
+		less = len(order)
+	}
+	counts := []int{0, less / 2, less, (less + len(order)) / 2, len(order)}
+	if p.Engine.Rules().SequenceDedup {
+		counts = []int{0, len(order)}
+	}
+	var all []*Problem
+	for _, n := range slices.Compact(counts) {
+		all = append(all, decide(p, func(i int) bool { return slices.Contains(order[:n], i) }))
+	}
+	return all
+}
+
+// decide returns the problem with IndexDedup of the tables with ChooseDedup as dedup says.
+func decide(p *Problem, dedup func(table int) bool) *Problem {
+	decided := *p
+	decided.Tables = slices.Clone(p.Tables)
+	for i := range decided.Tables {
+		if t := &decided.Tables[i]; t.ChooseDedup {
+			t.IndexDedup = dedup(i)
+		}
+	}
+	return &decided
+}
+
+// sent returns the bytes of some lookups of the table and of the lengths of some samples that devices exchange.
+func (t *Table) sent(lookups float64, samples int64) (values, lengths int64) {
+	if t.poolsOwn() {
+		return IndexBytes * int64(lookups), IndexBytes * samples * int64(len(t.Features))
+	}
+	return t.inputsOf(lookups, samples)
 }
 
 // left returns the share of the lookups in a table of p that are left when each device has

@@ -12,14 +12,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawDedup draws a table of sequences, whose indices are deduplicated, on some devices.
+// drawDedup draws a table whose indices are deduplicated, on some devices.
 func drawDedup(t *rapid.T) *problem.Problem {
 	table := problem.Table{
 		Name: "a", Rows: rapid.Int64Range(1, 1<<24).Draw(t, "rows"), Dim: 4 * rapid.IntRange(1, 32).Draw(t, "dim"),
-		Pooling: problem.PoolingNone, IndexDedup: true, Optimizer: problem.RowwiseAdagrad,
+		Pooling: problem.Pooling(rapid.IntRange(0, 2).Draw(t, "pooling")), IndexDedup: true, Optimizer: problem.RowwiseAdagrad,
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "features") {
-		table.Features = append(table.Features, problem.Feature{Name: fmt.Sprint(i), PoolingFactor: rapid.Float64Range(0, 100).Draw(t, "pooling factor")})
+		f := problem.Feature{Name: fmt.Sprint(i), PoolingFactor: rapid.Float64Range(0, 100).Draw(t, "pooling factor")}
+		if table.Pooling != problem.PoolingNone {
+			f.Bags = rapid.Float64Range(.1, 3).Draw(t, "bags")
+			table.Weighted = rapid.Bool().Draw(t, "weighted")
+		}
+		table.Features = append(table.Features, f)
 	}
 	batch := rapid.IntRange(1, 1<<14).Draw(t, "batch")
 	switch rapid.IntRange(0, 2).Draw(t, "access") {
@@ -63,6 +68,7 @@ func without(p *problem.Problem) *problem.Problem {
 func TestDeduplicatedIsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawDedup(t)
+		table := &p.Tables[0]
 		plain, own := without(p), problem.Deduplicated(p)
 		if problem.Deduplicated(own) != own || problem.Deduplicated(plain) != plain {
 			t.Fatal("the problem is made again, want the same")
@@ -82,7 +88,7 @@ func TestDeduplicatedIsLess(t *testing.T) {
 		if r := replica.Tables[0].Counts(replica.Batch); math.Abs(r.Unique-part.Unique) > 1e-9*part.Unique || math.Abs(r.Lookups-r.Unique) > 1e-9*r.Lookups {
 			t.Errorf("replica: got %v lookups of %v rows, want %v of each", r.Lookups, r.Unique, part.Unique)
 		}
-		if got, most := p.DimSum(p.Whole(0)), plain.DimSum(p.Whole(0)); got > most || got != own.DimSum(p.Whole(0)) {
+		if got, most := p.DimSum(p.Whole(0)), problem.Columns(table.Dim, table.PoolingFactor()); got > most || got != own.DimSum(p.Whole(0)) {
 			t.Errorf("columns: got %d and %d of the deduplicated problem, want no more than %d", got, own.DimSum(p.Whole(0)), most)
 		}
 		block := p.Whole(0)
@@ -91,7 +97,7 @@ func TestDeduplicatedIsLess(t *testing.T) {
 			for _, p.Accounting = range []problem.Accounting{problem.CountAll, problem.CountTorchRec(problem.NewestTorchRec())} {
 				plain.Accounting, own.Accounting = p.Accounting, p.Accounting
 				got, most := p.ShardMemory(s)[problem.ForwardExchange], plain.ShardMemory(s)[problem.ForwardExchange]
-				if other := own.ShardMemory(s)[problem.ForwardExchange]; got.Outputs > most.Outputs || got.Indices > most.Indices || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {
+				if other := own.ShardMemory(s)[problem.ForwardExchange]; table.Pooling == problem.PoolingNone && (got.Outputs > most.Outputs || got.Indices > most.Indices) || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {
 					t.Errorf("%v: got %+v and %+v of the deduplicated problem, want no more than %+v", p.Accounting, got, other, most)
 				}
 				if got, other := p.DeviceMemory(0), own.DeviceMemory(0); got != other {
@@ -129,21 +135,61 @@ func TestMemoryOfDeduplicated(t *testing.T) {
 	}
 }
 
-// TestDedupNeedsSequences: the indices of a bag are not deduplicated.
-func TestDedupNeedsSequences(t *testing.T) {
+// TestTorchRecDeduplicatesSequences: TorchRec does not deduplicate the indices of a bag.
+func TestTorchRecDeduplicatesSequences(t *testing.T) {
 	h100, err := hardware.ByName("h100-80")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := problem.Problem{
 		Tables:   []problem.Table{{Name: "a", Rows: 10, Dim: 16, IndexDedup: true, Features: []problem.Feature{{PoolingFactor: 1}}}},
-		Topology: hardware.Topology{Profile: h100, Devices: 2}, Batch: 4,
+		Topology: hardware.Topology{Profile: h100, Devices: 2}, Batch: 4, Engine: problem.TorchRec,
 	}
-	want := `table "a": index_dedup: indices of a pooled table are not deduplicated`
+	want := `table "a": index_dedup: TorchRec does not deduplicate indices of a pooled table`
 	if err := p.Validate(); fmt.Sprint(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if p.Tables[0].Pooling = problem.PoolingNone; p.Validate() != nil {
 		t.Errorf("pooling none: got %v, want no error", p.Validate())
+	}
+	if p.Tables[0].Pooling, p.Engine = problem.SumPooling, problem.HugeCTR; p.Validate() != nil || p.Tables[0].Permits(problem.DataParallel) {
+		t.Errorf("HugeCTR: got %v, want no error, and no data_parallel", p.Validate())
+	}
+}
+
+// TestDedupChoices: TorchRec's tables are deduplicated all or not at all, those of another engine one after another
+// in the order of the columns that they save.
+func TestDedupChoices(t *testing.T) {
+	p := &problem.Problem{Batch: 4000, Topology: hardware.Topology{Devices: 4, ReserveShare: hardware.NoReserve}}
+	for i, rows := range []int64{1 << 30, 10, 100, 500} {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint(i), Rows: rows, Dim: 16, Features: []problem.Feature{{PoolingFactor: []float64{3, 1, 1, 1}[i]}},
+			Access: access.Distribution{Kind: access.Uniform}, ChooseDedup: i != 2,
+		})
+	}
+	chosen := func() (all []string) {
+		for _, q := range problem.DedupChoices(p) {
+			names := ""
+			for i := range q.Tables {
+				if q.Tables[i].IndexDedup {
+					names += q.Tables[i].Name
+				}
+			}
+			all = append(all, names)
+		}
+		return all
+	}
+	if got, want := fmt.Sprint(chosen()), "[ 1 13 013]"; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	p.Engine = problem.TorchRec
+	if got := problem.DedupChoices(p); len(got) != 1 || got[0] != p {
+		t.Errorf("bags under TorchRec: got %d choices, want the problem alone", len(got))
+	}
+	for i := range p.Tables {
+		p.Tables[i].Pooling = problem.PoolingNone
+	}
+	if got, want := fmt.Sprint(chosen()), "[ 013]"; got != want {
+		t.Errorf("sequences under TorchRec: got %v, want %v", got, want)
 	}
 }

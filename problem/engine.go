@@ -48,6 +48,9 @@ type EngineRules struct {
 	// OneBag says that each feature has exactly one pooled vector a sample: no Feature.Bags,
 	// and no PoolingNone.
 	OneBag bool
+	// SequenceDedup says that only tables of PoolingNone deduplicate their indices, and that those with
+	// ChooseDedup do so all or not at all.
+	SequenceDedup bool
 	// AnyDevices says that the engine cuts the rows of a table over any devices that a plan
 	// chooses (Form.Blocks), not only over all devices of the cluster or of a host.
 	AnyDevices bool
@@ -71,7 +74,7 @@ type EngineRules struct {
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/PLAN.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneWidth: true, MeansTogether: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneWidth: true, SequenceDedup: true, MeansTogether: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoReplicas: true, NoIdle: true, OneBag: true, AnyDevices: true, Undivided: true},
 }
 

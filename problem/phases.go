@@ -121,7 +121,7 @@ var pooledBatches = map[Pipeline]batches{
 	},
 }
 
-// sequenceBatches are the Q, P and U of tables of PoolingNone.
+// sequenceBatches are the Q, P and U of tables whose lookups travel apart (Table.Apart).
 var sequenceBatches = map[Pipeline]batches{
 	BasePipeline:       {inputs{permuted: 1, order: 1}, inputs{order: 1}},
 	SparseDistPipeline: {inputs{permuted: 2, bucketized: 2, order: 2}, inputs{permuted: 1, bucketized: 1, order: 2}},
@@ -133,7 +133,7 @@ var sequenceBatches = map[Pipeline]batches{
 func (p *Problem) batches(t *Table) batches {
 	pipeline := p.TrainPipeline()
 	b := pooledBatches[pipeline.Kind()]
-	if t.Pooling == PoolingNone {
+	if t.Apart() {
 		own := sequenceBatches[pipeline.Kind()]
 		for _, of := range []struct{ all, own *inputs }{{&b.before, &own.before}, {&b.after, &own.after}} {
 			of.all.permuted, of.all.bucketized, of.all.order = of.own.permuted, of.own.bucketized, of.own.order
@@ -190,10 +190,10 @@ func (p *Problem) shardBuffers(s Shard) (m StepMemory) {
 	if p.ByRows(s) {
 		lookups = math.Ceil(lookups * p.blockShare(t, s.Rows.Len()))
 	}
-	values, lengths := t.inputsOf(lookups, batch)
+	values, lengths := t.sent(lookups, batch)
 	in := inputs{received: values + lengths, values: values, offsets: lengths + IndexBytes}
 	vectors := int64(lookups)
-	if t.Pooling != PoolingNone {
+	if !t.Apart() {
 		vectors = t.vectors(batch)
 	} else {
 		in.offsets = 3*lengths + IndexBytes
@@ -214,7 +214,7 @@ func (p *Problem) shardBuffers(s Shard) (m StepMemory) {
 		return m
 	}
 	m[ForwardExchange].Outputs, m[BackwardExchange].Gradients = 2*out, out
-	if t.Pooling == PoolingNone {
+	if t.Apart() {
 		m[BackwardExchange].Gradients = 2 * out
 	} else if p.ByRows(s) {
 		m[ForwardExchange].Outputs = out
@@ -236,13 +236,13 @@ func (p *Problem) SharedMemory(s Shard) (m StepMemory) {
 	}
 	t, samples := &p.Tables[s.Table], p.localBatch()
 	lookups := math.Ceil(float64(samples) * exchanged(p, t))
-	values, lengths := t.inputsOf(lookups, samples)
+	values, lengths := t.sent(lookups, samples)
 	in := inputs{permuted: values + lengths}
 	if p.ByRows(s) {
 		in = inputs{bucketized: lengths}
 		if s.Rows.Start == 0 {
 			in.bucketized += values
-			if t.Pooling == PoolingNone {
+			if t.Apart() {
 				in.permuted, in.order = values+lengths, int64(lookups)*IndexBytes
 			}
 		}
@@ -251,7 +251,7 @@ func (p *Problem) SharedMemory(s Shard) (m StepMemory) {
 	for f := range m {
 		m[f] = b.at(f).lines(in)
 	}
-	if t.Pooling == PoolingNone || p.Topology.Devices == 1 {
+	if t.Apart() || p.Topology.Devices == 1 {
 		return p.reserving(m)
 	}
 	vectors := unit.Bytes(t.vectors(samples) * int64(s.Dim()) * OutputBytes)
@@ -307,18 +307,21 @@ func (p *Problem) ownSamples(t *Table) (m StepMemory) {
 		received = unit.Bytes(int64(math.Ceil(float64(samples)*bagsOf(p, t))) * int64(t.Dim) * OutputBytes)
 	}
 	m[ForwardExchange].Received, m[LossBackward].Gradients = received, 2*received
-	if t.Pooling != PoolingNone {
+	if !t.Apart() || t.poolsOwn() {
 		m[BackwardExchange].Gradients = received
 	}
 	expanded := received
 	if t.IndexDedup {
 		m = m.Add(p.deduplication(t, b))
-		expanded = unit.Bytes(int64(lookups) * int64(t.Dim) * OutputBytes)
+		expanded = unit.Bytes(stated.vectors(samples) * int64(t.Dim) * OutputBytes)
 		m[LossBackward].Gradients = 2 * expanded
+		if t.poolsOwn() {
+			m[LossBackward].Received = received
+		}
 	}
 	if p.TrainPipeline().Kind() == SemiSyncPipeline {
 		kept := received
-		if t.Pooling == PoolingNone {
+		if t.Apart() {
 			kept = 2 * expanded
 			m[LossBackward].Gradients = expanded + received
 		}
@@ -335,13 +338,13 @@ func (p *Problem) ownSamples(t *Table) (m StepMemory) {
 func (p *Problem) copied() unit.Bytes {
 	several := map[string]bool{}
 	for i := range p.Tables {
-		if t := &p.Tables[i]; t.Pooling != PoolingNone && !t.OneBag() {
+		if t := statedOf(&p.Tables[i]); t.Pooling != PoolingNone && !t.OneBag() {
 			several[t.Module] = true
 		}
 	}
 	columns := int64(0)
 	for i := range p.Tables {
-		if t := &p.Tables[i]; t.Pooling != PoolingNone && several[t.Module] {
+		if t := statedOf(&p.Tables[i]); t.Pooling != PoolingNone && several[t.Module] {
 			columns += int64(t.Dim) * int64(len(t.Features))
 		}
 	}

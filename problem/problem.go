@@ -100,9 +100,12 @@ type Table struct {
 	// engines that keep such tables in other operators (EngineRules.PrefetchedApart).
 	Prefetch bool
 	// IndexDedup is true if each device sends every index of its part of the batch once, however
-	// often the part has it, and expands the vectors that come back (TorchRec's use_index_dedup;
-	// dedup.go). It needs PoolingNone.
+	// often the part has it, and expands or pools the vectors that come back (TorchRec's
+	// use_index_dedup, HugeCTR's CompressionStrategy.Unique; dedup.go). A pooled table with it is
+	// never DataParallel.
 	IndexDedup bool
+	// ChooseDedup is true if a plan decides IndexDedup (DedupChoices), which is then not that of an input.
+	ChooseDedup bool
 	// KernelSettings names settings of the engine's kernels, such as how they check indices;
 	// empty stands for the engine's own. Tables of different KernelSettings are never in one
 	// operator.
@@ -231,6 +234,12 @@ func (t *Table) Bags() float64 {
 	}
 	return sum
 }
+
+// Apart reports whether the vectors of the table's lookups travel apart: of sequences, and of tables with IndexDedup.
+func (t *Table) Apart() bool { return t.Pooling == PoolingNone || t.IndexDedup }
+
+// poolsOwn reports whether each device pools the vectors of its own samples.
+func (t *Table) poolsOwn() bool { return t.IndexDedup && statedOf(t).Pooling != PoolingNone }
 
 // vectors returns the vectors that the samples get from the table, rounded up.
 func (t *Table) vectors(samples int64) int64 {
@@ -389,7 +398,7 @@ func (p *Problem) Whole(i int) Shard {
 func (p *Problem) DimSum(s Shard) int {
 	t := &p.Tables[s.Table]
 	bags := bagsOf(p, t)
-	if t.Pooling == PoolingNone && s.Rows.Len() < t.Rows {
+	if t.Apart() && s.Rows.Len() < t.Rows {
 		bags *= float64(s.Rows.Len()) / float64(t.Rows)
 	}
 	return Columns(s.Dim(), bags)

@@ -171,10 +171,11 @@ func (t *Table) NonEmptyBlocks(devices int) int {
 }
 
 // Permits reports whether the table may have the sharding type: its constraint allows the type,
-// and the table is not one of PoolingNone whose rows would be cut over the devices of one host.
-// Such cuts add up partial sums inside the host, and lookups that stay apart have none.
+// and the vectors of its lookups do not travel apart, if its rows would be cut over the devices of one host.
+// Such cuts add up partial sums inside the host, and lookups that travel apart have none. A pooled table with
+// IndexDedup is no replica, because a replica exchanges no vectors.
 func (t *Table) Permits(k ShardingType) bool {
-	return t.Constraint.Permits(k) && !(t.Pooling == PoolingNone && k.Span() == OneHost)
+	return t.Constraint.Permits(k) && !(t.Apart() && k.Span() == OneHost) && !(t.poolsOwn() && k == DataParallel)
 }
 
 // CutsByRows reports whether the table can be cut by rows for the given number of devices:

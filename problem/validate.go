@@ -148,8 +148,8 @@ func (v *validator) engine() {
 	for i := range v.problem.Tables {
 		v.index = i
 		t := &v.problem.Tables[i]
-		if v.problem.Hierarchy.On() && t.Pooling == PoolingNone {
-			v.add(t.Name, "plan for a training system with flat exchanges", "pooling none: a hierarchical exchange adds up vectors inside hosts, and the lookups of the table stay apart")
+		if v.problem.Hierarchy.On() && t.Apart() {
+			v.add(t.Name, "plan for a training system with flat exchanges", "pooling none or index_dedup: a hierarchical exchange adds up vectors inside hosts, and the lookups of the table travel apart")
 		}
 		if rules.OneBag && !t.OneBag() {
 			v.add(t.Name, "plan for another engine", "engine: %s gives a sample one pooled vector for each feature, and the table has bags or pooling none", rules.Name)
@@ -233,8 +233,8 @@ func (v *validator) pooling(name string, t *Table) {
 	if t.Pooling == PoolingNone && t.Weighted {
 		v.add(name, "leave weighted out, or pool the lookups by sum or mean", "weighted: lookups with pooling none carry no weights")
 	}
-	if t.Pooling != PoolingNone && t.IndexDedup {
-		v.add(name, "state pooling none, or leave index_dedup out", "index_dedup: indices of a pooled table are not deduplicated")
+	if rules := v.problem.Engine.Rules(); rules.SequenceDedup && t.poolsOwn() {
+		v.add(name, "state pooling none, leave index_dedup out, or plan for another engine", "index_dedup: %s does not deduplicate indices of a pooled table", rules.Name)
 	}
 }
 
@@ -381,6 +381,8 @@ func (v *validator) shardingTypes(name string, t *Table) {
 	switch {
 	case t.Pooling == PoolingNone && !t.Permits(RowWise) && !t.Permits(DataParallel):
 		v.add(name, "add table_wise, column_wise, row_wise or data_parallel to its sharding types", "tables with pooling none are never table_row_wise or grid, and its sharding types are %s", list)
+	case t.poolsOwn() && !t.Permits(RowWise):
+		v.add(name, "add table_wise, column_wise or row_wise to its sharding types, or leave index_dedup out", "pooled tables with index_dedup are never table_row_wise, grid or data_parallel, and its sharding types are %s", list)
 	case c.Colocation != "":
 		v.add(name, "add table_wise to its sharding types, or take it out of the co-location", "a co-location keeps the table whole on one device, and its sharding types %s do not", list)
 	case len(c.Devices) > 0:

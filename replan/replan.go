@@ -189,6 +189,7 @@ func Plan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt Options) 
 	if err := neuroshard.Check(p); err != nil {
 		return nil, err
 	}
+	p = old.Decided(p)
 	a, err := adapt(p, old, opt.Lost)
 	if err != nil {
 		return nil, err

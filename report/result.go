@@ -321,6 +321,21 @@ func (v *view) replications(r *neuroshard.Result) {
 	}
 }
 
+// dedup says what a step takes with each choice of deduplicated tables that was tried.
+func (v *view) dedup(r *neuroshard.Result) {
+	var tried []string
+	for _, choice := range r.Dedup {
+		time := "does not fit"
+		if choice.Fits {
+			time = choice.Time.String()
+		}
+		tried = append(tried, fmt.Sprintf("%d tables: %s", choice.Tables, time))
+	}
+	if len(tried) > 0 {
+		v.printf("dedup      %s (each is the time by the number of tables whose indices are deduplicated)\n", strings.Join(tried, "; "))
+	}
+}
+
 // costs writes what the costs of a result are beside its summary.
 func (v *view) costs(r *neuroshard.Result) {
 	v.printf("predicted  %v\n", r.Predicted.Cost)
@@ -332,6 +347,7 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("optimal    no plan with undivided operators has a lower predicted cost: all of them were tried\n")
 	}
 	v.replications(r)
+	v.dedup(r)
 	v.freeSlices(r)
 }
 

@@ -69,7 +69,7 @@ func newForms(c *catalog, opt Options) forms {
 			return !opt.ColumnsOnly && slices.Contains(opt.ShardingTypes, k) && t.Permits(k) && t.Constraint.PermitsTier(problem.HBM)
 		}
 		f.sliced[i] = allowed(problem.Grid)
-		f.chosen[i] = opt.Chooses(c.problem) && f.cutsRows(c, i) && allowed(problem.RowWise)
+		f.chosen[i] = opt.Chooses(c.problem) && f.dealsRows(c, i) && allowed(problem.RowWise)
 		f.choices[i] = f.choicesOf(c, i, allowed)
 		if hosted := !opt.ColumnsOnly && onDevices && c.hostBudget > 0; hosted && f.choosable(c, i) {
 			f.choices[i] = append(f.choices[i], hostForms(c.problem, i)...)
@@ -118,6 +118,11 @@ func (f forms) allow(c *catalog, all []placed) bool {
 // choosable reports whether a table may take other forms than the zero form at all.
 func (f *forms) choosable(c *catalog, table int) bool {
 	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting != problem.CountWeights
+}
+
+// dealsRows reports whether blocks of rows of a table may lie on chosen devices, which add up their vectors.
+func (f *forms) dealsRows(c *catalog, table int) bool {
+	return f.cutsRows(c, table) && !c.problem.Tables[table].Apart()
 }
 
 // cutsRows reports whether blocks of rows of a table may lie on different devices.

@@ -157,7 +157,7 @@ func waysToHold(p *problem.Problem, table int) (ways []taken) {
 	if free && !t.Constraint.NoSplit && t.CutsByRows(n) {
 		everywhere(problem.RowWise, n)
 	}
-	if free && !t.Constraint.NoSplit && p.Topology.Hosts() > 1 && t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone {
+	if free && !t.Constraint.NoSplit && p.Topology.Hosts() > 1 && t.CutsByRows(perHost) && !t.Apart() {
 		widths(t, n/perHost, func(widths []int) {
 			add(func(add func(int, problem.Shard)) {
 				for h, w := range widths {

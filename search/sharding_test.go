@@ -562,6 +562,16 @@ func tinyVectors(seed uint64) *problem.Problem {
 	})
 }
 
+// tinyDedup returns a tiny problem in which a table is of sequences and another pooled, both with indices that are
+// deduplicated.
+func tinyDedup(seed uint64) *problem.Problem {
+	return tinyOf(seed, func(t *problem.Table, i int) {
+		if t.IndexDedup = i < 2; i == 0 {
+			t.Pooling = problem.PoolingNone
+		}
+	})
+}
+
 // tinyOf returns a tiny problem whose tables change has changed. The memory is for the changed ones.
 func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 5))
@@ -628,6 +638,7 @@ func optima() []optimum {
 		{"fused", 3, 40, tiny, forms(false)},
 		{"slices on one host", 1, 10, onHosts, forms(false)},
 		{"several bags or none", 1, 20, tinyVectors, forms(false)},
+		{"deduplicated", 2, 12, tinyDedup, func(p *problem.Problem) search.Factory { return formsFactory(problem.Deduplicated(p), false) }},
 		{"devices of unlike memory", 2, 12, unevenTiny, forms(false)},
 		{"some tiers only", 1, 6, tieredTiny, forms(true)},
 		{"little is hidden", 1, 5, tiny, hiding(.001, .0005)},
@@ -793,14 +804,14 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 			for _, form := range forms {
 				put(i, widths, form, 1, 0)
 			}
-			if inHBM && t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone {
+			if inHBM && t.CutsByRows(perHost) && !t.Apart() {
 				put(i, widths, problem.Form{ShardingType: problem.TableRowWise}, perHost, 0)
 			}
 		}
 		if inHBM && t.CutsByRows(n) {
 			put(i, cuts[0], problem.Form{ShardingType: problem.RowWise}, n, 0)
 		}
-		if inHBM {
+		if inHBM && t.Permits(problem.DataParallel) {
 			put(i, cuts[0], problem.Form{ShardingType: problem.DataParallel}, n, 0)
 		}
 	}

@@ -44,6 +44,9 @@ func (c *composer) compose(body *ProblemBody, old *plan.Plan) (*composed, error)
 	if old != nil && !parts.StatesAccounting() {
 		p.Accounting = old.Cluster.Accounting()
 	}
+	if old != nil {
+		p = old.Decided(p)
+	}
 	whole := &composed{p, parts.Step(), warnings}
 	if in := whole.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
 		whole.warnings = append(whole.warnings, fmt.Sprintf("the measured step of %v is taken to be one of the plan found here", in.Measured.Step))

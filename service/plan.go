@@ -230,6 +230,7 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	if err != nil {
 		return nil, err
 	}
+	p.problem = found.Plan.Decided(p.problem)
 	took := time.Since(start)
 	s.metrics.planned(took)
 	var result bytes.Buffer

@@ -2,6 +2,8 @@ package simulate_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -73,6 +75,39 @@ func Example_indexDedup() {
 	fmt.Printf("simulated: %v without, %v with, %v less\n", costs[0], costs[1], costs[0]-costs[1])
 	// Output:
 	// simulated: 10.1 ms without, 4.22 ms with, 5.86 ms less
+}
+
+// TestPooledAfterTheExchange: pooled tables with index_dedup cost what sequences of the same lookups do, and
+// pooling, which moves a vector for each lookup and one for each bag through memory, forward and backward.
+func TestPooledAfterTheExchange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sequences := criteo(true)
+		sequences.Topology.Devices = rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
+		sequences.Tables = sequences.Tables[:rapid.IntRange(1, 20).Draw(t, "tables")]
+		pooled, vectors := *sequences, 0.
+		pooled.Tables = slices.Clone(sequences.Tables)
+		shards := byRows(sequences)
+		for i := range pooled.Tables {
+			bags := rapid.SampledFrom([]float64{.5, 1, 3}).Draw(t, "bags")
+			pooled.Tables[i].Pooling = problem.Pooling(i % 2)
+			pooled.Tables[i].Features = []problem.Feature{{PoolingFactor: 10, Bags: bags}}
+			vectors += 10 + bags
+			if rapid.Bool().Draw(t, "whole") {
+				for d := range shards {
+					shards[d] = slices.DeleteFunc(shards[d], func(s problem.Shard) bool { return s.Table == i })
+				}
+				shards[0] = append(shards[0], pooled.Whole(i))
+			}
+		}
+		want, sent := priced(t, sequences, shards)
+		got, input := priced(t, &pooled, shards)
+		h100 := sequences.Topology.Profile
+		bytes := 2 * vectors * float64(pooled.Batch/pooled.Topology.Devices) * 128 * 4
+		want += unit.Millis(bytes / (h100.HBMGBps * 1e6 * h100.HBMEfficiency))
+		if math.Abs(float64(got/want-1)) > 1e-9 || input != sent {
+			t.Errorf("got %v and %v of indices, want %v and %v", got, input, want, sent)
+		}
+	})
 }
 
 // TestDeduplicationSaves: a placement costs no more if indices are deduplicated, nor does its exchange

@@ -23,7 +23,8 @@ import (
 //	              + B/l (h-1)/h max V_host / between + latency
 //
 // where V_host counts each table with a shard on the host once. The hierarchical formula is
-// simulate.Network.Hierarchical, which searches and bounds count, too.
+// simulate.Network.Hierarchical, which searches and bounds count, too. Pooled tables with index_dedup have a
+// uniform exchange of their own under either, in which V counts a vector for each index sent.
 
 // Embeddings is what the embeddings of a placement take in a step.
 type Embeddings struct {
@@ -54,11 +55,13 @@ func EmbeddingsOf(p *problem.Problem, shards [][]problem.Shard, s Stack) (Embedd
 	var e Embeddings
 	var err error
 	input := inputBytes(p, &s)
+	fixed := p.Topology.FixedTime(0)
 	p = problem.Deduplicated(p)
 	if s.Exchange == Flat {
 		e, err = flat(p, shards, &s)
-	} else {
-		e, err = summed(p, shards, &s)
+	} else if e, err = summed(p, shards, &s); err == nil {
+		pooling := p.Topology.FixedTime(0) - fixed // of vectors that travel apart
+		e.Forward, e.Backward = e.Forward+pooling/2, e.Backward+pooling/2
 	}
 	e.InputBytes = input
 	return e, err
@@ -118,7 +121,7 @@ func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings,
 func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
 	for d, held := range shards {
 		for i := range held {
-			if t := &p.Tables[held[i].Table]; t.Pooling == problem.PoolingNone {
+			if t := &p.Tables[held[i].Table]; t.Pooling == problem.PoolingNone && (t.Stated == nil || t.Stated.Pooling == problem.PoolingNone) {
 				return e, fmt.Errorf("step: table %q has pooling none, and the exchange %s adds up vectors: choose a torchrec stack", t.Name, s.Exchange)
 			}
 			if held[i].Tier.OnHost() {
@@ -150,10 +153,32 @@ func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embedding
 	if err != nil {
 		return e, err
 	}
-	there, back := s.precisions(p)
-	e.ExchangeForward = exchange(net, columns, s, there)
-	e.ExchangeBackward = exchange(net, columns, s, back)
+	e.exchanged(net, p, shards, s)
 	return e, nil
+}
+
+// exchanged adds the exchanges of vectors: of those that are added up, and of those that travel apart.
+func (e *Embeddings) exchanged(net simulate.Network, p *problem.Problem, shards [][]problem.Shard, s *Stack) {
+	there, back := s.precisions(p)
+	together, apart := make([][]problem.Shard, len(shards)), make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		for _, shard := range held {
+			if p.Tables[shard.Table].Apart() {
+				apart[d] = append(apart[d], shard)
+			} else {
+				together[d] = append(together[d], shard)
+			}
+		}
+	}
+	summed, unique := simulate.ColumnsOf(p, together), simulate.ColumnsOf(p, apart)
+	alone := slices.Max(unique.Devices) == 0
+	if alone || slices.Max(summed.Devices) > 0 {
+		e.ExchangeForward, e.ExchangeBackward = exchange(net, summed, s, s.Hierarchy(), there), exchange(net, summed, s, s.Hierarchy(), back)
+	}
+	if !alone {
+		e.ExchangeForward += exchange(net, unique, s, problem.Hierarchy{}, there)
+		e.ExchangeBackward += exchange(net, unique, s, problem.Hierarchy{}, back)
+	}
 }
 
 // replicated returns the replicas of a device.
@@ -177,10 +202,11 @@ func networkOf(p *problem.Problem) (simulate.Network, error) {
 	return net, nil
 }
 
-// exchange returns the time of one of HugeCTR's exchanges of vectors in a number format.
-func exchange(net simulate.Network, columns simulate.Columns, s *Stack, format problem.Precision) unit.Millis {
+// exchange returns the time of one of HugeCTR's exchanges of vectors in a number format, which is uniform without a
+// hierarchy.
+func exchange(net simulate.Network, columns simulate.Columns, s *Stack, h problem.Hierarchy, format problem.Precision) unit.Millis {
 	net.ElementBytes = int(format.Bytes())
-	if h := s.Hierarchy(); h.On() {
+	if h.On() {
 		inside, between := net.Hierarchical(h, float64(slices.Max(columns.Devices)), float64(slices.Max(columns.Hosts)))
 		return inside.Time() + between.Time()
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -237,6 +238,44 @@ func TestExchanges(t *testing.T) {
 	}
 	// Two tables on host 0, although table 0 has two blocks there.
 	near(t, "hierarchical", float64(e.ExchangeForward), 4000./2*2*256/340e6+4000./2/2*2*256/(.8*48.5e6)+.06, 1e-9)
+}
+
+// A pooled table whose indices are deduplicated has a uniform exchange of its own, of a vector for each distinct index
+// of a device's samples, and each device pools the vectors.
+func TestUniqueExchange(t *testing.T) {
+	p := dlrm(t, "h100-80", 4, 2, 4000)
+	p.Tables = p.Tables[:2]
+	unique := &p.Tables[1]
+	unique.Rows, unique.Access = 500, access.Distribution{Kind: access.Uniform}
+	unique.Features = []problem.Feature{{PoolingFactor: 100}} // each of 1,000 samples: they read all rows
+	shards := placed(p, []held{{0, 0, 1}, {1, 2, 1}})
+	for _, name := range []string{"hugectr", "hugectr-hierarchical"} {
+		stack, err := StackByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stack.Constants.Between, stack.Constants.Latency = 1, .06
+		of := func(tables []problem.Table, shards [][]problem.Shard) Embeddings {
+			q := *p
+			q.Tables = tables
+			e, err := EmbeddingsOf(&q, shards, stack)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		alone := of(p.Tables[:1], placed(p, []held{{0, 0, 1}}))
+		unique.IndexDedup = true
+		both := of(p.Tables, shards)
+		bytes := 3. / 4 * 4000 * .5 * 256
+		near(t, name, float64(both.ExchangeForward-alone.ExchangeForward), bytes/3/340e6+bytes*2/3/(.8*48.5e6)+.06, 1e-6)
+		pooled := 1000. * (100 + 1) * 128 * 4 / (3350e6 * .9)
+		unique.Rows = 250
+		if less := of(p.Tables, shards); both.Forward < unit.Millis(pooled) || less.Forward < unit.Millis(pooled) || less.ExchangeForward >= both.ExchangeForward {
+			t.Errorf("%s: got %v and an exchange of %v, and %v and %v of half of the rows, want less, and %v or more for pooling", name, both.Forward, both.ExchangeForward, less.Forward, less.ExchangeForward, pooled)
+		}
+		unique.Rows = 500
+	}
 }
 
 // The simulated device and a whole step count the same hierarchical exchange, whatever the

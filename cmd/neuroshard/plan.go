@@ -221,6 +221,7 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 		f.problem = problems[slices.IndexFunc(problems, func(q *problem.Problem) bool {
 			return q.Topology.ReplicaCount() == f.Plan.Cluster.ReplicaCount()
 		})]
+		f.problem = f.Plan.Decided(f.problem)
 	case old != nil:
 		f.from, err = replan.Plan(ctx, l.problem, old, replan.Options{Options: options})
 		if err != nil {
@@ -239,6 +240,9 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 	}
 	if f.Result == nil {
 		f.Result, err = f.planner.Plan(ctx)
+	}
+	if err == nil {
+		f.problem = f.Plan.Decided(f.problem)
 	}
 	return f, err
 }

@@ -159,6 +159,9 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 	if err != nil {
 		return loaded{problem: p, warnings: warnings}, err
 	}
+	if c.planned != nil {
+		p = c.planned.Decided(p)
+	}
 	in := parts.Step()
 	return loaded{p, in, warnings, parts.StatesAccounting()}, c.step.measuredWith(a, c, p, in)
 }

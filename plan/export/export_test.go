@@ -130,6 +130,7 @@ func TestGolden(t *testing.T) {
 		{Rows: span(0, 10), Columns: span(4, 12), Device: 1, Tier: plan.HBM},
 		{Rows: span(0, 10), Columns: span(12, 16), Device: 3, Tier: plan.HBM},
 	}})
+	pl.Tables[0].IndexDedup = true
 	if err := HugeCTR(&b, pl, Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@ import (
 //	shard_matrix    for each GPU the names of the tables that it holds a part of
 //	shard_strategy  ("mp", [name or (name, k), ...]) and ("dp", [name, ...])
 //
+// If tables have index_dedup, a third argument, compression_strategy, names them under Unique, and all other
+// model-parallel tables under Reduction.
+//
 // A data-parallel ("dp") table is on every GPU. A model-parallel ("mp") table is cut into
 // k equal slices of columns; k is 1 if it is left out. If n GPUs hold the table, each
 // slice is on m = n/k of them that follow each other. HugeCTR deals its rows out: the row of
@@ -159,8 +162,32 @@ func (e *hugectr) writeJSON(w io.Writer) error {
 		out.Item(i, "\n    ")
 		out.Print("", []any{name, tables})
 	})
-	out.Print("\n  ],\n  \"provenance\": ", e.provenance(), "\n}\n")
+	out.WriteString("\n  ]")
+	if unique, reduction := e.compressed(); len(unique) > 0 {
+		out.Print(",\n  \"compression_strategy\": ", compression{unique, reduction})
+	}
+	out.Print(",\n  \"provenance\": ", e.provenance(), "\n}\n")
 	return out.Flush()
+}
+
+// compression is HugeCTR's compression strategy: the model-parallel tables whose indices are deduplicated, and the others.
+type compression struct{ Unique, Reduction []string }
+
+// compressed returns the tables of the compression strategy.
+func (e *hugectr) compressed() (unique, reduction []string) {
+	dedup := map[string]bool{}
+	for i := range e.plan.Tables {
+		dedup[e.plan.Tables[i].Name] = e.plan.Tables[i].IndexDedup
+	}
+	reduction = []string{}
+	for _, t := range e.mp {
+		if dedup[t.name] {
+			unique = append(unique, t.name)
+		} else {
+			reduction = append(reduction, t.name)
+		}
+	}
+	return unique, reduction
 }
 
 // strategies yields "mp" and "dp", each with its tables, if it has some. A table is a name,
@@ -192,7 +219,12 @@ func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
 func (e *hugectr) writePython(w io.Writer) error {
 	out := jsonfile.NewWriter(w)
 	p := e.provenance()
-	fmt.Fprintf(out, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
+	unique, reduction := e.compressed()
+	more := ""
+	if len(unique) > 0 {
+		more = ", compression_strategy=compression_strategy"
+	}
+	fmt.Fprintf(out, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy%s).\n", len(e.plan.Tables), e.plan.Cluster.Devices, more)
 	out.Print("# Written by neuroshard convert; made by ", fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
 	switch {
 	case p.Cost == nil:
@@ -228,6 +260,13 @@ func (e *hugectr) writePython(w io.Writer) error {
 		out.WriteString("]),\n")
 	})
 	out.WriteString("]\n")
+	if len(unique) > 0 {
+		out.WriteString("compression_strategy = {\n    hugectr.CompressionStrategy.Unique: [")
+		e.python(out, unique)
+		out.WriteString("],\n    hugectr.CompressionStrategy.Reduction: [")
+		e.python(out, reduction)
+		out.WriteString("],\n}\n")
+	}
 	return out.Flush()
 }
 

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,6 +29,8 @@ type dealt struct {
 	slices int
 	// gpus hold a part of the table, ascending.
 	gpus []int
+	// unique says that the table's indices are deduplicated.
+	unique bool
 }
 
 // ReadHugeCTR reads a shard matrix and a shard strategy, as the function HugeCTR writes them or as
@@ -45,6 +48,7 @@ func ReadHugeCTR(name string, r io.Reader) (*File, error) {
 		GPUsAHost  int              `json:"gpus_per_host"`
 		Matrix     *gpus            `json:"shard_matrix"`
 		Strategy   *[]strategy      `json:"shard_strategy"`
+		Compressed compression      `json:"compression_strategy"`
 		Provenance jsonfile.Ignored `json:"provenance"`
 	}
 	f := &File{Name: name, dealt: []dealt{}}
@@ -65,6 +69,9 @@ func ReadHugeCTR(name string, r io.Reader) (*File, error) {
 	}
 	if err := f.deal(*read.Matrix, *read.Strategy); err != nil {
 		return nil, err
+	}
+	for i := range f.dealt {
+		f.dealt[i].unique = slices.Contains(read.Compressed.Unique, f.dealt[i].name)
 	}
 	return f, nil
 }
@@ -189,6 +196,9 @@ func (f *File) shaped(p *problem.Problem, errs *faults) *File {
 		t, local := plan.Table{Name: d.name, ShardingType: plan.TableWise}, d.name
 		if want := at[d.name]; want != nil {
 			t, local = d.cut(want, p.Topology, errs), problem.LocalName(want.Module, want.Name)
+			if t.IndexDedup = d.unique; d.unique && !want.ChooseDedup && !want.IndexDedup {
+				errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "compression_strategy has it under Unique, and its indices are not deduplicated")
+			}
 		}
 		shaped.Tables, shaped.local = append(shaped.Tables, t), append(shaped.local, local)
 	}

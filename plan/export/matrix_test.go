@@ -49,8 +49,12 @@ func dealtOut(t *rapid.T) (*problem.Problem, *plan.Plan) {
 		if rapid.Bool().Draw(t, "module") {
 			want.Module = "sparse.ebc"
 		}
-		p.Tables = append(p.Tables, want)
-		tables = append(tables, d.cut(&want, p.Topology, &faults{}))
+		cut := d.cut(&want, p.Topology, &faults{})
+		if cut.ShardingType == plan.TableWise || cut.ShardingType == plan.ColumnWise {
+			want.ChooseDedup = rapid.Bool().Draw(t, "choose dedup")
+			cut.IndexDedup = want.ChooseDedup && rapid.Bool().Draw(t, "index dedup")
+		}
+		p.Tables, tables = append(p.Tables, want), append(tables, cut)
 	}
 	all := plan.Table{Name: "all", Rows: 10, Dim: 4, ShardingType: plan.DataParallel, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Device: everyRank, Tier: plan.HBM}}}
 	p.Tables = append(p.Tables, problem.Table{Name: "all", Rows: 10, Dim: 4, Features: []problem.Feature{{PoolingFactor: 1}}})

@@ -315,6 +315,13 @@ func (e *torchrec) write(w io.Writer) error {
 		}
 	}
 	e.note(replicas, "TorchRec leaves data_parallel tables to the optimizer of the training script, and without one never trains them: %d of %d tables, %s (docs/TORCHREC.md)")
+	var dedup []string
+	for i := range e.plan.Tables {
+		if t := &e.plan.Tables[i]; t.IndexDedup {
+			dedup = append(dedup, t.Name)
+		}
+	}
+	e.note(dedup, "the plan deduplicates the indices of %d of %d tables, %s: give EmbeddingCollectionSharder use_index_dedup=True")
 	out.Print(",\n  \"provenance\": ", e.provenance(), "\n}\n")
 	return out.Flush()
 }

@@ -36,8 +36,8 @@ func AnyCluster() Cluster {
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags: texts, by the keys of a
-// topology file, where dense and stack name presets, and by min_width, the width of the narrowest slice of columns allowed for all tables, dim, the
-// columns of tables whose file states none, and optimizer, that of tables whose file states none. A
+// topology file, where dense and stack name presets, and by min_width, the width of the narrowest slice of columns allowed for all tables,
+// choose_dedup, that of all tables that state no index_dedup, dim, the columns of tables whose file states none, and optimizer, that of tables whose file states none. A
 // devices_per_host of 0 is all devices; if nobody states it, the hosts are Topology.OnUsualHosts.
 type Overrides map[string]string
 
@@ -72,7 +72,7 @@ func ClusterKeys() (list []ClusterKey) {
 		add(f.key, f.hint, f.schema)
 	}
 	for _, f := range listedFields {
-		if slices.Contains([]string{"min_width", "dim", "optimizer"}, f.key) {
+		if slices.Contains([]string{"min_width", "choose_dedup", "dim", "optimizer"}, f.key) {
 			add(f.key, f.hint, f.schema)
 		}
 	}
@@ -164,6 +164,7 @@ func (p *Parts) fullHost(own hardware.Profile) int {
 type flagged struct {
 	TopologyFile
 	minWidth, dim int
+	chooseDedup   bool
 	optimizer     problem.Optimizer
 }
 
@@ -179,6 +180,7 @@ func (o Overrides) read(own []hardware.Profile) (f flagged, err error) {
 		}
 	}
 	f.minWidth = valueOf(r, o, "min_width", kind[int]{read: width}, about("min_width"))
+	f.chooseDedup = valueOf(r, o, "choose_dedup", truth, about("choose_dedup"))
 	f.dim = valueOf(r, o, "dim", kind[int]{read: width}, about("dim"))
 	f.optimizer = valueOf(r, o, "optimizer", optimizer, "")
 	return f, r.err()
@@ -283,7 +285,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		missingErr = p.missing(base.Topology, file)
 	}
 	composed := base.Problem
-	composed.Tables = widened(p.Tables.Tables, flags.minWidth)
+	composed.Tables = changed(p.Tables.Tables, &flags)
 	warnings := p.Tables.Warnings
 	if base.Batch == 0 && !p.Overrides.Has("batch") {
 		composed.Batch = DefaultBatch
@@ -423,18 +425,18 @@ func (o Overrides) Devices() (n int, stated bool) {
 	return n, o.Has("devices")
 }
 
-// widened returns the tables with slices of at least width columns; 0 changes none. A table that is
-// narrower stays whole, and a table that states a larger width keeps it.
-func widened(tables []problem.Table, width int) []problem.Table {
-	if width == 0 {
+// changed returns the tables with the least width of slices and the choice of deduplication that flags state.
+func changed(tables []problem.Table, flags *flagged) []problem.Table {
+	if flags.minWidth == 0 && !flags.chooseDedup {
 		return tables
 	}
-	wide := slices.Clone(tables)
-	for i := range wide {
-		c := &wide[i].Constraint
-		c.MinWidth = max(c.MinWidth, min(width, wide[i].Dim))
+	own := slices.Clone(tables)
+	for i := range own {
+		t := &own[i]
+		t.Constraint.MinWidth = max(t.Constraint.MinWidth, min(flags.minWidth, t.Dim))
+		t.ChooseDedup = t.ChooseDedup || flags.chooseDedup && !t.IndexDedup
 	}
-	return wide
+	return own
 }
 
 // CheckDim returns nil, or an *Errors that says what is wrong with the value of --dim, a

@@ -78,6 +78,7 @@ func caseTables() []problem.Table {
 		{Name: "a batch of its own", Rows: 9_000, Dim: 16, Features: []problem.Feature{{PoolingFactor: .6, Bags: .25}}, Access: zipf(1)},
 		{Name: "sequence", Rows: 70_000, Dim: 64, Features: read(40, .5), Pooling: problem.PoolingNone, Access: zipf(1.05), Optimizer: problem.RowwiseAdagrad},
 		{Name: "deduplicated", Rows: 70_000, Dim: 64, Features: read(30, 8), Pooling: problem.PoolingNone, IndexDedup: true, Access: zipf(1.05), Optimizer: problem.RowwiseAdagrad},
+		{Name: "pooled after the exchange", Rows: 2_000, Dim: 32, Features: []problem.Feature{{PoolingFactor: 6, Bags: 1.5}, {PoolingFactor: 1}}, IndexDedup: true, Access: zipf(1.05), Weighted: true, Optimizer: problem.Adagrad},
 		{Name: "unlike reads", Rows: 5_000, Dim: 8, Features: read(2), Access: access.Distribution{Kind: access.Uniform}},
 	}
 }

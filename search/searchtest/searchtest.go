@@ -138,11 +138,11 @@ func (w *walk) register(forms []problem.Form) {
 func (w *walk) allows(t *problem.Table, form problem.Form) bool {
 	switch {
 	case form.Blocks > 0:
-		return t.CutsByRows(form.Blocks) && t.Pooling != problem.PoolingNone
+		return t.CutsByRows(form.Blocks) && !t.Apart()
 	case form.ShardingType == problem.RowWise:
 		return t.CutsByRows(w.p.Topology.Devices)
 	case form.ShardingType == problem.TableRowWise:
-		return t.CutsByRows(w.p.Topology.PerHost()) && t.Pooling != problem.PoolingNone
+		return t.CutsByRows(w.p.Topology.PerHost()) && !t.Apart()
 	}
 	return true
 }

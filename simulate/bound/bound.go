@@ -245,6 +245,7 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.MostHost
 // fails, and if it finds that no plan can be valid. If ctx ends before the bound is found, it
 // returns the error of ctx.
 func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
+	p = problem.Deduplicated(p)
 	b, err := simulated(ctx, p, allowed)
 	if err != nil {
 		return Bound{}, err
@@ -259,7 +260,6 @@ func simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if err := allowed.Hidden.Check(); err != nil {
 		return Bound{}, err
 	}
-	p = problem.Deduplicated(p)
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
 		return ofColumns(ctx, p, allowed)

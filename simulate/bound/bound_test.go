@@ -191,7 +191,7 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 			like.Weighted = rapid.IntRange(0, 3).Draw(t, "weighted") == 0
 			like.Module = rapid.SampledFrom([]string{"", "m"}).Draw(t, "module")
 			like.Pooling = drawPooling(t, p, &like)
-			like.IndexDedup = like.Pooling == problem.PoolingNone && rapid.Bool().Draw(t, "index dedup")
+			like.IndexDedup = (like.Pooling == problem.PoolingNone || !p.Engine.Rules().SequenceDedup) && rapid.IntRange(0, 2).Draw(t, "index dedup") == 0
 			like.Prefetch = rapid.Bool().Draw(t, "prefetch")
 			like.KernelSettings = rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "kernel settings")
 		}

@@ -120,6 +120,9 @@ func randomWay(p *problem.Problem, i int, kinds []problem.ShardingType, host boo
 	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
 	for {
 		w := way{kind: kinds[r.IntN(len(kinds))]}
+		if !t.Permits(w.kind) && t.Apart() {
+			continue
+		}
 		places, parts, tiers := n, 1, host
 		switch w.kind {
 		case problem.RowWise:
@@ -130,7 +133,7 @@ func randomWay(p *problem.Problem, i int, kinds []problem.ShardingType, host boo
 		case problem.DataParallel:
 			return w
 		case problem.TableRowWise, problem.Grid:
-			if !t.CutsByRows(l) || t.Pooling == problem.PoolingNone {
+			if !t.CutsByRows(l) {
 				continue
 			}
 			places, tiers = n/l, false
@@ -255,8 +258,9 @@ func drawHidden(t *rapid.T, _ *problem.Problem) plan.Hidden {
 func drawHierarchy(t *rapid.T, p *problem.Problem) plan.Hidden {
 	for i := range p.Tables {
 		if p.Tables[i].Pooling == problem.PoolingNone { // its lookups have flat exchanges
-			p.Tables[i].Pooling, p.Tables[i].IndexDedup = problem.SumPooling, false
+			p.Tables[i].Pooling = problem.SumPooling
 		}
+		p.Tables[i].IndexDedup = false
 	}
 	p.Hierarchy = problem.Hierarchy{
 		Sent:   rapid.Float64Range(.1, 1).Draw(t, "sent"),
@@ -391,7 +395,10 @@ func everyWay(p *problem.Problem, i int) []way {
 	t := &p.Tables[i]
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
-	ways := []way{{kind: problem.DataParallel}}
+	var ways []way
+	if t.Permits(problem.DataParallel) {
+		ways = append(ways, way{kind: problem.DataParallel})
+	}
 	if t.CutsByRows(n) {
 		ways = append(ways, way{kind: problem.RowWise})
 	}
@@ -412,7 +419,7 @@ func everyWay(p *problem.Problem, i int) []way {
 	} else {
 		slices(problem.TableWise, problem.ColumnWise, n, problem.HBM)
 	}
-	if t.CutsByRows(l) && t.Pooling != problem.PoolingNone {
+	if t.CutsByRows(l) && !t.Apart() {
 		slices(problem.TableRowWise, problem.Grid, n/l, problem.HBM)
 	}
 	return ways

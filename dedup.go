@@ -1,0 +1,97 @@
+package neuroshard
+
+import (
+	"context"
+	"time"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Whether the indices of a table are deduplicated, a search takes as given. So if tables have
+// problem.Table.ChooseDedup, there is a search for each of problem.DedupChoices, and the placement with
+// the shortest step, or else the least cost, is the plan. The searches share the limits of one.
+
+// DedupChoice is one of the problems of problem.DedupChoices that Planner.Plan tried.
+type DedupChoice struct {
+	// Tables is the number of tables with ChooseDedup whose indices are deduplicated.
+	Tables int
+	// Fits is false if the search found no plan that fits; Time is then 0.
+	Fits bool
+	// Time is what the choices are compared by: the estimated cost, or the whole step if Options.Step
+	// states one.
+	Time unit.Millis
+}
+
+// chooseDedup finds a placement for the best choice of the deduplicated tables. l becomes the Planner of that
+// choice.
+func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (found search.Result, tried []DedupChoice, err error) {
+	var first error
+	var best *Planner
+	var least float64
+	var stats search.Stats
+	started, all := time.Now(), make([]*Planner, len(choices))
+	for i, p := range choices {
+		opt := l.opt
+		if left := len(choices) - i; opt.Search.Budget > 0 {
+			opt.Search.Budget = max(time.Nanosecond, (opt.Search.Budget-time.Since(started))/time.Duration(left))
+		} else if opt.Search.MaxEvaluations > 0 {
+			opt.Search.MaxEvaluations = max(1, (opt.Search.MaxEvaluations-stats.Evaluations)/int64(left))
+		}
+		if all[i], err = NewPlanner(context.WithoutCancel(ctx), p, l.opt); err != nil {
+			return search.Result{}, nil, err
+		}
+		one := DedupChoice{Tables: chosenDedup(p)}
+		other, err := all[i].Search(ctx, opt.Search)
+		switch {
+		case err == nil:
+			stats = together(stats, other.Stats)
+			time, err := worth(all[i], other)
+			if err != nil {
+				return search.Result{}, nil, err
+			}
+			if one.Fits, one.Time = true, unit.Millis(time); best == nil || time < least {
+				best, found, least = all[i], other, time
+			}
+		case i == 0:
+			first = err
+		}
+		tried = append(tried, one)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if best == nil {
+		return search.Result{}, nil, first
+	}
+	*l, l.choices = *best, all[:len(tried)]
+	found.Stats, found.Optimal = stats, found.Optimal && len(tried) == len(choices) && len(choices) == 2
+	return found, tried, nil
+}
+
+// chosenDedup returns the number of tables whose indices are deduplicated by choice.
+func chosenDedup(p *problem.Problem) (n int) {
+	for i := range p.Tables {
+		if p.Tables[i].ChooseDedup && p.Tables[i].IndexDedup {
+			n++
+		}
+	}
+	return n
+}
+
+// lowest returns the least bound of all choices of the deduplicated tables that were tried.
+func (l *Planner) lowest(ctx context.Context, allowed bound.Allowed) (bound.Bound, error) {
+	least, err := bound.Simulated(ctx, l.priced, allowed)
+	for _, other := range l.choices {
+		if err != nil || other.priced == l.priced {
+			continue
+		}
+		b, fault := bound.Simulated(ctx, other.priced, allowed)
+		if err = ctx.Err(); fault == nil && b.Total < least.Total {
+			least = b
+		}
+	}
+	return least, err
+}

@@ -1,0 +1,146 @@
+package neuroshard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/plan/export"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// openDedup returns a problem of tables with ChooseDedup on two hosts.
+func openDedup(t *testing.T, engine problem.Engine, pooling problem.Pooling, zipf float64) *problem.Problem {
+	p := &problem.Problem{
+		Batch: 65536, Engine: engine,
+		Topology: hardware.Topology{Profile: profileNamed(t, "h100-80"), Devices: 16, DevicesPerHost: 8},
+	}
+	for i := range 12 {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint("t", i), Module: "m", Rows: 1000 << i, Dim: 128, Pooling: pooling, ChooseDedup: true, Optimizer: problem.RowwiseAdagrad,
+			Features: []problem.Feature{{PoolingFactor: 1 + 8*float64(i%2)}}, Access: access.Distribution{Kind: access.Zipf, Exponent: zipf},
+		})
+	}
+	return p
+}
+
+// decided returns the problem with IndexDedup of all of its tables.
+func decided(p *problem.Problem, dedup bool) *problem.Problem {
+	own := *p
+	own.Tables = nil
+	for _, t := range p.Tables {
+		t.ChooseDedup, t.IndexDedup = false, dedup
+		own.Tables = append(own.Tables, t)
+	}
+	return &own
+}
+
+// certified returns a certified plan.
+func certified(t *testing.T, p *problem.Problem) *neuroshard.Result {
+	t.Helper()
+	l, err := neuroshard.NewPlanner(context.Background(), p, neuroshard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Plan(context.Background())
+	if err == nil {
+		err = l.Certify(context.Background(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestDedupOfSequences: the plan of sequences under TorchRec is the cheaper one of those with and without
+// deduplication, no plan is below its bound, and it is a plan of the problem that leaves the choice open.
+func TestDedupOfSequences(t *testing.T) {
+	p := openDedup(t, problem.TorchRec, problem.PoolingNone, 1.1)
+	with, without, r := certified(t, decided(p, true)), certified(t, decided(p, false)), certified(t, p)
+	if with.Predicted.Cost >= without.Predicted.Cost {
+		t.Fatalf("got %v with deduplication and %v without, want less", with.Predicted.Cost, without.Predicted.Cost)
+	}
+	if r.Predicted.Cost != with.Predicted.Cost || len(r.Dedup) != 2 || r.Dedup[0].Time != without.Predicted.Cost || r.Dedup[1].Tables != 12 {
+		t.Errorf("got %v after %v, want %v with deduplication and %v without", r.Predicted.Cost, r.Dedup, with.Predicted.Cost, without.Predicted.Cost)
+	}
+	if want := min(with.Bound.Total, without.Bound.Total); r.Bound.Total != want {
+		t.Errorf("bound: got %v, want %v", r.Bound.Total, want)
+	}
+	for i := range r.Plan.Tables {
+		if !r.Plan.Tables[i].IndexDedup {
+			t.Errorf("table %d: the plan does not say that it deduplicates", i)
+		}
+	}
+	again(t, p, r)
+	var file bytes.Buffer
+	if err := export.TorchRec(&file, r.Plan, export.Options{}); err != nil || !strings.Contains(file.String(), "use_index_dedup=True") {
+		t.Errorf("got %v, and no word of use_index_dedup", err)
+	}
+}
+
+// TestDedupOfBags: HugeCTR exchanges distinct indices of some pooled tables, where the plan is cheaper so.
+func TestDedupOfBags(t *testing.T) {
+	for _, engine := range []problem.Engine{problem.HugeCTR, ""} {
+		p := openDedup(t, engine, problem.SumPooling, 1.1)
+		without, r := certified(t, decided(p, false)), certified(t, p)
+		chosen := 0
+		for i := range r.Plan.Tables {
+			if r.Plan.Tables[i].IndexDedup {
+				chosen++
+			}
+		}
+		least := r.Dedup[0].Time
+		for _, d := range r.Dedup {
+			least = min(least, d.Time)
+		}
+		if r.Dedup[0].Time != without.Predicted.Cost || r.Predicted.Cost != least || chosen == 0 || r.Predicted.Cost > without.Predicted.Cost*.95 {
+			t.Errorf("%q: got %v with %d tables of %v, want less than %v without", engine, r.Predicted.Cost, chosen, r.Dedup, without.Predicted.Cost)
+		}
+		again(t, p, r)
+		if engine == "" {
+			if r.Simulated.Cost < r.Bound.Total {
+				t.Errorf("got %v, below the bound %v", r.Simulated.Cost, r.Bound.Total)
+			}
+			continue
+		}
+		var file bytes.Buffer
+		if err := export.HugeCTR(&file, r.Plan, export.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		read, err := export.ReadHugeCTR("x", &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := read.Place(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range back.Tables {
+			if back.Tables[i].IndexDedup != r.Plan.Tables[i].IndexDedup {
+				t.Errorf("table %d: got %v of the exported plan, want %v", i, back.Tables[i].IndexDedup, r.Plan.Tables[i].IndexDedup)
+			}
+		}
+	}
+}
+
+// again checks that the plan is one of the open problem, and has the same price for it.
+func again(t *testing.T, p *problem.Problem, r *neuroshard.Result) {
+	t.Helper()
+	if err := r.Plan.Validate(p); err != nil || !r.Plan.MadeFrom(p) {
+		t.Errorf("got %v, or a plan of other input, want a plan of the open problem", err)
+	}
+	back, err := plan.Read(strings.NewReader(written(t, r.Plan)))
+	if err == nil {
+		err = neuroshard.Price(context.Background(), back, p, neuroshard.Options{})
+	}
+	if off := func(a, b unit.Millis) bool { return a > b*(1+1e-9) || b > a*(1+1e-9) }; err != nil || off(back.Predicted, r.Predicted.Cost) {
+		t.Errorf("read and priced: got %v, %v, want %v", back.Predicted, err, r.Predicted.Cost)
+	}
+}
