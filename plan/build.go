@@ -378,6 +378,9 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []load {
 			l.step[f].Reserve = p.Reserved(i)
 		}
 		l.Phase, l.Memory = l.step.Peak()
+		if p.Accounting == problem.CountAll && p.Engine != problem.HugeCTR {
+			l.Pools = l.step.Pools()
+		}
 	}
 	return loads
 }

@@ -59,12 +59,13 @@ type NumberedDevice struct {
 	Total  unit.Millis    `json:"total_ms"`
 	Phase  problem.Phase  `json:"phase"`
 	Memory problem.Memory `json:"memory"`
+	Pools  unit.Bytes     `json:"pools_bytes,omitempty"`
 }
 
 // Numbered returns device i.
 func (pl *Plan) Numbered(i int) NumberedDevice {
 	d := &pl.Devices[i]
-	return NumberedDevice{i, d.Shards, d.DimSum, d.StepTimes, d.Total(), d.Phase, d.Memory}
+	return NumberedDevice{i, d.Shards, d.DimSum, d.StepTimes, d.Total(), d.Phase, d.Memory, d.Pools}
 }
 
 // Write writes the plan as JSON. Equal plans give equal bytes. It refuses what

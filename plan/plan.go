@@ -149,6 +149,9 @@ type Device struct {
 	// Problem.ShardMemory over the device's shards, of Problem.SharedMemory over all shards and of Problem.DeviceMemory.
 	Phase  problem.Phase `json:"phase"`
 	Memory problem.Memory
+	// Pools is what PyTorch's caching allocator is estimated to reserve for these bytes (problem.StepMemory.Pools); 0 in plans
+	// that do not state it.
+	Pools unit.Bytes `json:"pools_bytes,omitempty"`
 	// StepTimes are the predicted times of a step.
 	StepTimes
 }

@@ -82,7 +82,7 @@ func restate(p *problem.Problem, pl *Plan) {
 	}
 	for i, d := range tally(pl, p, index, len(pl.Devices)) {
 		has := &pl.Devices[i]
-		has.Shards, has.DimSum, has.Phase, has.Memory = d.Shards, d.DimSum, d.Phase, d.Memory
+		has.Shards, has.DimSum, has.Phase, has.Memory, has.Pools = d.Shards, d.DimSum, d.Phase, d.Memory, d.Pools
 	}
 }
 

@@ -163,7 +163,7 @@ func (l *deviceList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		if j.Number != i {
 			return fmt.Errorf("device: %d is out of order, here is the place of %d", j.Number, i)
 		}
-		d := Device{j.Shards, j.DimSum, j.Phase, j.Memory, j.StepTimes}
+		d := Device{j.Shards, j.DimSum, j.Phase, j.Memory, j.Pools, j.StepTimes}
 		*l = append(*l, d)
 		if want := d.Total(); !same(j.Total, want) {
 			return fmt.Errorf("total_ms: %v is not the sum of the device's times, %v", float64(j.Total), float64(want))

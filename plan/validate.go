@@ -785,12 +785,14 @@ func sums(d *Device, m problem.Memory) []statement {
 		{"permuted bytes", int64(m.Permuted)},
 		{"outputs bytes", int64(m.Outputs)},
 		{"gradients bytes", int64(m.Gradients)},
+		{"activations bytes", int64(m.Activations)},
 		{"indices bytes", int64(m.Indices)},
 		{"cache bytes", int64(m.Cache)},
 		{"allocator bytes", int64(m.Allocator)},
 		{"host bytes", int64(m.Host)},
 		{"received bytes", int64(m.Received)},
 		{"reserve bytes", int64(m.Reserve)},
+		{"pools bytes", int64(d.Pools)},
 	}
 }
 

@@ -126,6 +126,7 @@ var clusterFields = []Field[Problem]{
 	{Key: "inter_host_allreduce", About: "inter_host_allreduce is true if the devices of a sharding group are consecutive, as use_inter_host_allreduce of TorchRec's DMPCollection", At: func(p *Problem) any { return &p.Topology.InterHostAllReduce }},
 	{Key: "pipeline", About: "pipeline is how the training loop overlaps steps: base, sparse-dist, prefetch or semi-sync, with options such as sparse-dist+clear_data_dist_inputs; sparse-dist if left out, and base for HugeCTR", At: func(p *Problem) any { return &p.Pipeline }},
 	{Key: "allocator_overhead", About: "allocator_overhead is what the caching allocator reserves beyond a step's buffers, as a share of them, such as 0.1; 0 if left out", Limits: Limits{Most: hardware.MaxAllocatorOverhead}, At: func(p *Problem) any { return &p.Topology.AllocatorOverhead }},
+	{Key: "activations", About: "activations is what a device keeps of its samples in the dense part until the backward, such as 12GiB; that of the dense part if one is stated, and else left to the reserve", Limits: Limits{Most: float64(hardware.MaxMemory)}, At: func(p *Problem) any { return &p.Topology.Activations }},
 }
 
 // Keys of objects in a table.

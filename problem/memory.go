@@ -27,6 +27,7 @@ import (
 //
 //	forward exchange     2 O + V   outputs, their copy to be sent, room to receive
 //	                     O + V     of tables cut by rows, which are sent as they are
+//	dense forward        V         and Topology.Activations
 //	backward of the loss 3 V       the gradient that the dense part returns, its parts by device, and
 //	                               these joined to be sent. 2 V of sequences (PoolingNone) and replicas
 //	backward exchange    2 V + O   the gradient, what is sent, room to receive
@@ -35,11 +36,20 @@ import (
 //	backward of lookups  O         and what sorts the indices: a pair (64-bit key, 32-bit bag) for each
 //	                               lookup, twice, as a radix sort does not write over its input
 //
-// If the tables of a module have several sharding types, TorchRec holds up to V and O of one of them more in the
-// backward, which is left to the reserve. Copies that gloo makes for itself do not count.
+// If what devices send each other is encoded in two bytes a number (CommPrecision), there is also a copy in the range of
+// that format, and the encoded one, each before its exchange and without room to receive:
+//
+//	forward exchange     2.5 O, and 3.5 O of sequences
+//	backward of the loss 3.5 V, 3 V of tables cut by rows, and 2.5 V of sequences
+//	backward exchange    1.5 V + 1.5 O, and 2.5 O of sequences
+//
+// If several modules have pooled tables, the backward of the loss holds another V of one of them, counted as the
+// largest. If the tables of one module have several sharding types, TorchRec holds up to V and O of one of them more,
+// which is left to the reserve. Copies that gloo makes for itself do not count.
 //
 // V is the same on each device, with one exception: of a slice whose blocks of rows lie on devices of the plan's
-// choice (Form.Blocks), each device receives a vector from each block. On one device there is no exchange, and no V.
+// choice (Form.Blocks), each device receives a vector from each block. On one device there is no exchange, and no V:
+// the dense part reads O.
 //
 // A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
 // gives each sample of the batch a copy of its vector, for all features of the module, and
@@ -147,6 +157,8 @@ type Memory struct {
 	Outputs   unit.Bytes `json:"outputs_bytes"`
 	Received  unit.Bytes `json:"received_bytes"`
 	Gradients unit.Bytes `json:"gradients_bytes"`
+	// Activations are those of the dense part.
+	Activations unit.Bytes `json:"activations_bytes,omitempty"`
 	// Cache is the bytes of device memory that cache rows of host memory.
 	Cache unit.Bytes `json:"cache_bytes,omitempty"`
 	// Allocator is what the allocator reserves beyond the buffers.
@@ -167,7 +179,7 @@ func (m Memory) Held() unit.Bytes { return m.Weights + m.Optimizer + m.Cache }
 
 // Buffers returns the bytes of a step's buffers.
 func (m Memory) Buffers() unit.Bytes {
-	return m.Inputs + m.Permuted + m.Indices + m.Outputs + m.Received + m.Gradients
+	return m.Inputs + m.Permuted + m.Indices + m.Outputs + m.Received + m.Gradients + m.Activations
 }
 
 // Total returns the bytes of device memory with the reserve: all lines except Host.
@@ -183,6 +195,7 @@ func (m Memory) Add(o Memory) Memory {
 	m.Outputs += o.Outputs
 	m.Received += o.Received
 	m.Gradients += o.Gradients
+	m.Activations += o.Activations
 	m.Cache += o.Cache
 	m.Allocator += o.Allocator
 	m.Reserve += o.Reserve

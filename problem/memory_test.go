@@ -44,7 +44,7 @@ func ExampleProblem_ShardMemory() {
 func TestMemoryByHand(t *testing.T) {
 	p := problem.Problem{
 		Batch: 1000, Pipeline: problem.BasePipeline,
-		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", Memory: 1 << 30}, Devices: 3, ReserveShare: 0.25, ReserveFixed: 11},
+		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", Memory: 1 << 30}, Devices: 3, ReserveShare: 0.25, ReserveFixed: 11, Numbers: hardware.Numbers{Activations: 5000}},
 		Tables: []problem.Table{
 			{Name: "sgd", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.5}}},
 			{Name: "row", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.5}}, Optimizer: problem.RowwiseAdagrad},
@@ -78,6 +78,7 @@ func TestMemoryByHand(t *testing.T) {
 		}
 		for f, want := range []problem.Memory{
 			problem.ForwardExchange:  of.static.Add(problem.Memory{Outputs: 2 * of.vectors, Indices: values + 8*of.lengths + offsets}),
+			problem.DenseForward:     of.static.Add(problem.Memory{Indices: values + offsets}),
 			problem.LossBackward:     of.static.Add(problem.Memory{Indices: values + offsets}),
 			problem.BackwardExchange: of.static.Add(problem.Memory{Gradients: returned, Indices: values + offsets}),
 			problem.LookupsBackward:  of.static.Add(problem.Memory{Gradients: of.vectors, Indices: values + offsets + 24*of.lookups}),
@@ -96,6 +97,7 @@ func TestMemoryByHand(t *testing.T) {
 	reserve := unit.Bytes(1<<28 + 11)
 	want := problem.StepMemory{
 		problem.ForwardExchange:  {Inputs: raw, Received: pooled + sequence, Reserve: reserve},
+		problem.DenseForward:     {Inputs: raw, Received: pooled + sequence + copies, Activations: 5000, Reserve: reserve},
 		problem.LossBackward:     {Received: copies, Gradients: 2*pooled + 2*sequence, Reserve: reserve},
 		problem.BackwardExchange: {Gradients: pooled, Reserve: reserve},
 		problem.LookupsBackward:  {Reserve: reserve},
@@ -124,19 +126,19 @@ func TestPipelines(t *testing.T) {
 	}}
 	const raw, values, lengths = 50 * (3 + 1) * 8, 300 * 8, 100 * 8
 	const x, f = values + lengths, lengths + 8
-	for pipeline, want := range map[problem.Pipeline][2]problem.Memory{
-		"base":        {{Inputs: raw, Indices: x + f}, {Indices: values + f}},
-		"":            {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
-		"sparse-dist": {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
-		"sparse-dist+enqueue_batch_after_forward": {{Inputs: 2 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
-		"sparse-dist+free_features_storage_early": {{Inputs: raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: raw, Permuted: raw, Indices: x + values + f}},
-		"sparse-dist+clear_data_dist_inputs":      {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
-		"prefetch":                                {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Indices: x + values + f}},
-		"semi-sync":                               {{Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}, {Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}},
+	for pipeline, want := range map[problem.Pipeline][3]problem.Memory{
+		"base":        {{Inputs: raw, Indices: x + f}, {Inputs: raw, Indices: values + f}, {Indices: values + f}},
+		"":            {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist": {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+enqueue_batch_after_forward": {{Inputs: 2 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+free_features_storage_early": {{Inputs: raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: raw, Permuted: raw, Indices: x + values + f}, {Inputs: raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+clear_data_dist_inputs":      {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"prefetch":                                {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Indices: x + values + f}},
+		"semi-sync":                               {{Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}, {Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}, {Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}},
 	} {
 		p.Pipeline = pipeline
 		all := p.ShardMemory(p.Whole(0)).Add(p.SharedMemory(p.Whole(0))).Add(p.DeviceMemory(0))
-		for i, phase := range []problem.Phase{problem.ForwardExchange, problem.LossBackward} {
+		for i, phase := range []problem.Phase{problem.ForwardExchange, problem.DenseForward, problem.LossBackward} {
 			if got := (problem.Memory{Inputs: all[phase].Inputs, Permuted: all[phase].Permuted, Indices: all[phase].Indices}); got != want[i] {
 				t.Errorf("%q, %v: got %+v, want %+v", pipeline, phase, got, want[i])
 			}
@@ -192,9 +194,9 @@ func TestVectorsOfSemiSync(t *testing.T) {
 		columns int
 		want    [problem.Phases - 1]unit.Bytes // in V, without the backward of lookups
 	}{
-		{problem.Table{Features: features}, 8, [...]unit.Bytes{2*2 + 2, 2 + 5, 2*2 + 4}},
-		{problem.Table{Features: features}, 4, [...]unit.Bytes{2*2 + 2, 2 + 6, 2*2 + 5}},
-		{problem.Table{Features: features, Pooling: problem.PoolingNone}, 8, [...]unit.Bytes{3 * (2*2 + 3), 3 * (2 + 5), 3 * (3*2 + 3)}},
+		{problem.Table{Features: features}, 8, [...]unit.Bytes{2*2 + 2, 2*2 + 2, 2 + 5, 2*2 + 4}},
+		{problem.Table{Features: features}, 4, [...]unit.Bytes{2*2 + 2, 2*2 + 2, 2 + 6, 2*2 + 5}},
+		{problem.Table{Features: features, Pooling: problem.PoolingNone}, 8, [...]unit.Bytes{3 * (2*2 + 3), 3 * (2*2 + 3), 3 * (2 + 5), 3 * (3*2 + 3)}},
 	} {
 		test.table.Rows, test.table.Dim = 50, 8
 		p.Tables = []problem.Table{test.table}
@@ -355,12 +357,12 @@ func TestCountWeights(t *testing.T) {
 func TestMemorySums(t *testing.T) {
 	m := problem.Memory{
 		Weights: 1, Optimizer: 20, Outputs: 300, Gradients: 4000, Indices: 50_000, Received: 600_000, Inputs: 7_000_000, Permuted: 80_000_000,
-		Cache: 900_000_000, Reserve: 1e10, Host: 2e12,
+		Cache: 900_000_000, Activations: 1e10, Reserve: 2e10, Host: 2e12,
 	}
-	if got, want := m.Used(), unit.Bytes(987_654_321); got != want {
+	if got, want := m.Used(), unit.Bytes(10_987_654_321); got != want {
 		t.Errorf("got %d bytes of lines, want %d", got, want)
 	}
-	if got, want := m.Total(), unit.Bytes(10_987_654_321); got != want {
+	if got, want := m.Total(), unit.Bytes(30_987_654_321); got != want {
 		t.Errorf("got %d bytes in total, want %d", got, want)
 	}
 	twice := m.Add(m)
@@ -370,6 +372,70 @@ func TestMemorySums(t *testing.T) {
 	all := problem.StepMemory{problem.BackwardExchange: m, problem.LookupsBackward: m}
 	if phase, peak := all.Peak(); phase != problem.BackwardExchange || peak != m {
 		t.Errorf("got the peak %+v in %v, want the first of two equal ones", peak, phase)
+	}
+}
+
+// TestPools: each pool counts as it is at its fullest, by hand. What sorts lookups, 90, takes the place of gradients.
+func TestPools(t *testing.T) {
+	all := problem.StepMemory{
+		problem.ForwardExchange:  {Weights: 1, Optimizer: 2, Cache: 4, Inputs: 100, Permuted: 2000, Indices: 30_000, Outputs: 4e5, Received: 5e6, Reserve: 1e12},
+		problem.DenseForward:     {Weights: 1, Optimizer: 2, Cache: 4, Indices: 10, Received: 5e6, Activations: 6e7, Reserve: 1e12},
+		problem.LossBackward:     {Weights: 1, Optimizer: 2, Cache: 4, Indices: 10, Gradients: 7e7, Reserve: 1e12},
+		problem.BackwardExchange: {Weights: 1, Optimizer: 2, Cache: 4, Indices: 10, Gradients: 7e7 - 10, Reserve: 1e12},
+		problem.LookupsBackward:  {Weights: 1, Optimizer: 2, Cache: 4, Indices: 100, Gradients: 7e7 - 10, Reserve: 1e12},
+	}
+	if got, want := all.Pools(), unit.Bytes(7+100+2000+30_000+4e5+5e6+7e7-10+90); got != want {
+		t.Errorf("got %d bytes of pools, want %d", got, want)
+	}
+}
+
+// TestVectorsThatAreEncoded: the vectors of an exchange in two bytes a number, by hand, of all shards of a table on one of two
+// devices. V is 50 samples of 8 columns of 4 bytes, and O twice that, or, of sequences, six times it and three times V.
+func TestVectorsThatAreEncoded(t *testing.T) {
+	p := problem.Problem{
+		Batch: 100, CommPrecision: problem.BF16, Topology: hardware.Topology{Devices: 2, ReserveShare: hardware.NoReserve},
+		Tables: []problem.Table{{Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 3}}}},
+	}
+	for _, test := range []struct {
+		pooling problem.Pooling
+		rows    int64
+		want    [problem.Phases]float64 // in V
+	}{
+		{problem.SumPooling, 50, [...]float64{2.5 * 2, 1, 3.5, 1.5 + 1.5*2, 2}},
+		{problem.SumPooling, 25, [...]float64{2.5 * 2, 1, 3, 1.5 + 1.5*2, 2}},
+		{problem.PoolingNone, 50, [...]float64{3.5 * 6, 3, 2.5 * 3, 2.5 * 6, 6}},
+	} {
+		p.Tables[0].Pooling = test.pooling
+		s := p.Whole(0)
+		if s.Rows.End = test.rows; test.rows < 50 {
+			s.ShardingType = problem.RowWise
+		}
+		all := p.DeviceMemory(0).Add(p.ShardMemory(s)).Add(p.SharedMemory(s))
+		for f, want := range test.want {
+			if got := all[f].Outputs + all[f].Received + all[f].Gradients; got != unit.Bytes(want*50*8*4) {
+				t.Errorf("%v, %d rows, %v: got %d bytes of vectors, want %v V", test.pooling, test.rows, problem.Phase(f), got, want)
+			}
+		}
+	}
+}
+
+// TestVectorsOfModules: the backward of the loss holds another V of the module with the most, if there are two.
+func TestVectorsOfModules(t *testing.T) {
+	p := problem.Problem{Batch: 100, Topology: hardware.Topology{Devices: 2, ReserveShare: hardware.NoReserve}}
+	for i, module := range []string{"a", "b", "b", "c"} {
+		p.Tables = append(p.Tables, problem.Table{Module: module, Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 3}}})
+		if i == 3 {
+			p.Tables[i].Pooling = problem.PoolingNone
+		}
+		const v = 50 * 8 * 4
+		want := []unit.Bytes{2 * v, 4*v + v, 6*v + 2*v, 6*v + 2*v + 6*v}[i]
+		if got := p.DeviceMemory(0)[problem.LossBackward].Gradients; got != want {
+			t.Errorf("%d tables: got %d bytes, want %d", i+1, got, want)
+		}
+	}
+	p.Topology.Devices = 1
+	if got := p.DeviceMemory(0)[problem.LossBackward].Gradients; got != 0 {
+		t.Errorf("one device: got %d bytes, want none", got)
 	}
 }
 

@@ -16,15 +16,15 @@ import (
 //	X   what the device's shards receive: values and lengths
 //	F   what their lookups keep until the backward: values and offsets
 //
-// The following live before and after the end of the forward exchange:
+// The following live in the forward exchange, in the dense forward and in the backward:
 //
-//	             pooled                                          sequences have in the place of Q
-//	base         R + X + F            F                          Q + U             U
-//	sparse-dist  3 R + 2 Q + 2 X + F  3 R + Q + X + F            2 (Q + P + U)     Q + P + 2 U
-//	prefetch     3 R + Q + 2 X + F    3 R + X + F                2 Q + P + 2 U     U
-//	semi-sync    3 R + 3 Q + 3 X + 2 F, before and after         3 (Q + P + U)
+//	             pooled                                                        sequences have in the place of Q
+//	base         R + X + F            R + F              F                     Q + U          U            U
+//	sparse-dist  3 R + 2 Q + 2 X + F  3 R + Q + X + F    3 R + Q + X + F       2 (Q + P + U)  Q + P + 2 U  Q + P + 2 U
+//	prefetch     3 R + Q + 2 X + F    3 R + Q + 2 X + F  3 R + X + F           2 Q + P + 2 U  Q + P + 2 U  U
+//	semi-sync    3 R + 3 Q + 3 X + 2 F, always                                 3 (Q + P + U)
 //
-// A table that is pooled and cut by rows has P in the place of Q. Before the exchange ends, F counts
+// A table that is pooled and cut by rows has P in the place of Q. While X lives, F counts
 // no values but under semi-sync, as they are those of X. Sequences keep three times the offsets, four times under semi-sync. Q is
 // counted even where the features of a batch are in the order of the plan, which needs no copy: a plan
 // does not know that. Semi-sync also keeps the vectors that are trained while those of the next batch come: V of
@@ -36,6 +36,7 @@ type Phase uint8
 // The phases, in the order of a step.
 const (
 	ForwardExchange Phase = iota
+	DenseForward
 	LossBackward
 	BackwardExchange
 	LookupsBackward
@@ -43,7 +44,7 @@ const (
 	Phases = iota
 )
 
-var phaseNames = []string{"forward_exchange", "loss_backward", "backward_exchange", "lookups_backward"}
+var phaseNames = []string{"forward_exchange", "dense_forward", "loss_backward", "backward_exchange", "lookups_backward"}
 
 // String returns the phase's name as used in files, such as "forward_exchange".
 func (f Phase) String() string { return enumName(phaseNames, uint8(f), "Phase") }
@@ -91,6 +92,32 @@ func (m StepMemory) Peak() (Phase, Memory) {
 	return most, m[most]
 }
 
+// Pools returns the bytes that PyTorch's caching allocator is estimated to reserve for the lines on a GPU. It keeps what it
+// once took, so its pools count as they are at their fullest. Inputs, copies of them and indices come from streams of their
+// own. What goes through the forward exchange is in use on another stream, too, so the host, which runs ahead, does not get
+// it back in the same step. Gradients, activations and what sorts lookups take each other's place.
+func (m StepMemory) Pools() (all unit.Bytes) {
+	sorts := m[LookupsBackward].Indices - m[BackwardExchange].Indices
+	m[LookupsBackward].Indices -= sorts
+	m[LookupsBackward].Gradients += sorts
+	for _, pool := range []func(m *Memory) unit.Bytes{
+		func(m *Memory) unit.Bytes { return m.Held() },
+		func(m *Memory) unit.Bytes { return m.Inputs },
+		func(m *Memory) unit.Bytes { return m.Permuted },
+		func(m *Memory) unit.Bytes { return m.Indices },
+		func(m *Memory) unit.Bytes { return m.Outputs },
+		func(m *Memory) unit.Bytes { return m.Received },
+		func(m *Memory) unit.Bytes { return m.Gradients + m.Activations },
+	} {
+		most := unit.Bytes(0)
+		for f := range m {
+			most = max(most, pool(&m[f]))
+		}
+		all += most
+	}
+	return all
+}
+
 // Used returns the bytes of Memory.Used in each phase.
 func (m StepMemory) Used() (bytes [Phases]unit.Bytes) {
 	for f := range m {
@@ -102,20 +129,23 @@ func (m StepMemory) Used() (bytes [Phases]unit.Bytes) {
 // inputs are the bytes of inputs, or how many of each live: R, Q, P, U, X, and the values and offsets of F.
 type inputs struct{ raw, permuted, bucketized, order, received, values, offsets int64 }
 
-// batches says what of several batches lives until the forward exchange ends and after it.
-type batches struct{ before, after inputs }
+// batches says what of several batches lives in the forward exchange, in the dense forward and in the backward.
+type batches struct{ exchange, dense, backward inputs }
 
 var pooledBatches = map[Pipeline]batches{
-	BasePipeline: {inputs{raw: 1, received: 1, offsets: 1}, inputs{values: 1, offsets: 1}},
+	BasePipeline: {inputs{raw: 1, received: 1, offsets: 1}, inputs{raw: 1, values: 1, offsets: 1}, inputs{values: 1, offsets: 1}},
 	SparseDistPipeline: {
 		inputs{raw: 3, permuted: 2, bucketized: 2, received: 2, offsets: 1},
+		inputs{raw: 3, permuted: 1, bucketized: 1, received: 1, values: 1, offsets: 1},
 		inputs{raw: 3, permuted: 1, bucketized: 1, received: 1, values: 1, offsets: 1},
 	},
 	PrefetchPipeline: {
 		inputs{raw: 3, permuted: 1, bucketized: 1, received: 2, offsets: 1},
+		inputs{raw: 3, permuted: 1, bucketized: 1, received: 2, offsets: 1},
 		inputs{raw: 3, received: 1, values: 1, offsets: 1},
 	},
 	SemiSyncPipeline: {
+		inputs{raw: 3, permuted: 3, bucketized: 3, received: 3, values: 2, offsets: 2},
 		inputs{raw: 3, permuted: 3, bucketized: 3, received: 3, values: 2, offsets: 2},
 		inputs{raw: 3, permuted: 3, bucketized: 3, received: 3, values: 2, offsets: 2},
 	},
@@ -123,10 +153,10 @@ var pooledBatches = map[Pipeline]batches{
 
 // sequenceBatches are the Q, P and U of tables whose lookups travel apart (Table.Apart).
 var sequenceBatches = map[Pipeline]batches{
-	BasePipeline:       {inputs{permuted: 1, order: 1}, inputs{order: 1}},
-	SparseDistPipeline: {inputs{permuted: 2, bucketized: 2, order: 2}, inputs{permuted: 1, bucketized: 1, order: 2}},
-	PrefetchPipeline:   {inputs{permuted: 2, bucketized: 1, order: 2}, inputs{order: 1}},
-	SemiSyncPipeline:   {inputs{permuted: 3, bucketized: 3, order: 3}, inputs{permuted: 3, bucketized: 3, order: 3}},
+	BasePipeline:       {inputs{permuted: 1, order: 1}, inputs{order: 1}, inputs{order: 1}},
+	SparseDistPipeline: {inputs{permuted: 2, bucketized: 2, order: 2}, inputs{permuted: 1, bucketized: 1, order: 2}, inputs{permuted: 1, bucketized: 1, order: 2}},
+	PrefetchPipeline:   {inputs{permuted: 2, bucketized: 1, order: 2}, inputs{permuted: 1, bucketized: 1, order: 2}, inputs{order: 1}},
+	SemiSyncPipeline:   {inputs{permuted: 3, bucketized: 3, order: 3}, inputs{permuted: 3, bucketized: 3, order: 3}, inputs{permuted: 3, bucketized: 3, order: 3}},
 }
 
 // batches returns how many batches of the inputs of a table live.
@@ -135,30 +165,35 @@ func (p *Problem) batches(t *Table) batches {
 	b := pooledBatches[pipeline.Kind()]
 	if t.Apart() {
 		own := sequenceBatches[pipeline.Kind()]
-		for _, of := range []struct{ all, own *inputs }{{&b.before, &own.before}, {&b.after, &own.after}} {
+		for _, of := range []struct{ all, own *inputs }{{&b.exchange, &own.exchange}, {&b.dense, &own.dense}, {&b.backward, &own.backward}} {
 			of.all.permuted, of.all.bucketized, of.all.order = of.own.permuted, of.own.bucketized, of.own.order
 		}
 	}
 	if pipeline.has(enqueueAfterForward) {
-		b.before.raw--
+		b.exchange.raw--
 	}
 	if pipeline.has(freeFeaturesEarly) {
-		b.before.raw -= 2
-		b.after.raw -= 2
+		b.exchange.raw -= 2
+		b.dense.raw -= 2
+		b.backward.raw -= 2
 	}
 	if pipeline.has(clearInputs) {
-		b.before.permuted--
-		b.before.bucketized--
+		b.exchange.permuted--
+		b.exchange.bucketized--
 	}
 	return b
 }
 
 // at returns the batches of inputs that live in a phase.
 func (b *batches) at(f int) inputs {
-	if f == int(ForwardExchange) {
-		return b.before
+	switch Phase(f) {
+	case ForwardExchange:
+		return b.exchange
+	case DenseForward:
+		return b.dense
+	default:
+		return b.backward
 	}
-	return b.after
 }
 
 // lines returns the lines of bytes of inputs that live that many times.
@@ -209,6 +244,9 @@ func (p *Problem) shardBuffers(s Shard) (m StepMemory) {
 		m[f] = b.at(f).lines(in)
 	}
 	m[LookupsBackward].Gradients = out
+	if p.Topology.Devices == 1 {
+		m[DenseForward].Outputs = out
+	}
 	m[LookupsBackward].Indices += unit.Bytes(int64(lookups) * sortPairBytes)
 	if replica {
 		return m
@@ -219,7 +257,15 @@ func (p *Problem) shardBuffers(s Shard) (m StepMemory) {
 	} else if p.ByRows(s) {
 		m[ForwardExchange].Outputs = out
 	}
+	if p.encodes() {
+		m[ForwardExchange].Outputs = out / 2 * 5
+		if t.Apart() {
+			m[ForwardExchange].Outputs += out
+		}
+		m[BackwardExchange].Gradients += out / 2
+	}
 	if p.TrainPipeline().Kind() == SemiSyncPipeline {
+		m[DenseForward].Outputs = m[ForwardExchange].Outputs
 		for f := LossBackward; f < Phases; f++ {
 			m[f].Outputs += out
 		}
@@ -254,22 +300,38 @@ func (p *Problem) SharedMemory(s Shard) (m StepMemory) {
 	if t.Apart() || p.Topology.Devices == 1 {
 		return p.reserving(m)
 	}
-	vectors := unit.Bytes(t.vectors(samples) * int64(s.Dim()) * OutputBytes)
-	if s.Rows.Start == 0 && s.Dim() < t.Dim && p.TrainPipeline().Kind() == SemiSyncPipeline {
+	return p.reserving(m.Add(p.sentGradients(s, unit.Bytes(t.vectors(samples)*int64(s.Dim())*OutputBytes))))
+}
+
+// sentGradients returns what SharedMemory counts of gradients of pooled vectors, of a shard for which a device has some bytes
+// of vectors.
+func (p *Problem) sentGradients(s Shard, vectors unit.Bytes) (m StepMemory) {
+	if s.Rows.Start == 0 && s.Dim() < p.Tables[s.Table].Dim && p.TrainPipeline().Kind() == SemiSyncPipeline {
 		m[LossBackward].Received = vectors
 		m[BackwardExchange].Received = vectors
 	}
 	if s.Rows.Start == 0 {
-		m[LossBackward].Gradients = vectors
+		encoded := unit.Bytes(0)
+		if p.encodes() {
+			encoded = vectors / 2
+		}
+		m[LossBackward].Gradients, m[BackwardExchange].Gradients = vectors, encoded
 		if !p.ByRows(s) {
-			m[BackwardExchange].Gradients = vectors
+			m[LossBackward].Gradients += encoded
+			m[BackwardExchange].Gradients = vectors - encoded
 		}
 	} else if s.Blocks > 0 {
 		m[ForwardExchange].Received = vectors
 		m[LossBackward].Gradients = vectors
 		m[BackwardExchange].Gradients = vectors
 	}
-	return p.reserving(m)
+	return m
+}
+
+// encodes reports whether vectors are encoded in two bytes a number before they are sent, which takes another two copies of
+// them: one in range of the format, and the encoded one. Under semi-sync this fits in what is counted without.
+func (p *Problem) encodes() bool {
+	return p.CommPrecision != FP32 && p.Engine != HugeCTR && p.TrainPipeline().Kind() != SemiSyncPipeline
 }
 
 // DeviceMemory returns the bytes of a device that do not depend on the placement: the raw
@@ -282,7 +344,11 @@ func (p *Problem) DeviceMemory(device int) StepMemory {
 	for i := range p.Tables {
 		all = all.Add(p.ownSamples(&p.Tables[i]))
 	}
-	all[LossBackward].Received += p.copied()
+	all[DenseForward].Activations = p.Topology.Activations
+	for f := DenseForward; f <= LossBackward; f++ {
+		all[f].Received += p.copied()
+	}
+	all[LossBackward].Gradients += p.ofOneModule()
 	return p.reserving(all)
 }
 
@@ -306,16 +372,23 @@ func (p *Problem) ownSamples(t *Table) (m StepMemory) {
 	if p.Topology.Devices > 1 {
 		received = unit.Bytes(int64(math.Ceil(float64(samples)*bagsOf(p, t))) * int64(t.Dim) * OutputBytes)
 	}
-	m[ForwardExchange].Received, m[LossBackward].Gradients = received, 2*received
+	m[ForwardExchange].Received, m[DenseForward].Received, m[LossBackward].Gradients = received, received, 2*received
 	if !t.Apart() || t.poolsOwn() {
 		m[BackwardExchange].Gradients = received
+	}
+	if p.encodes() {
+		m[ForwardExchange].Received = 0
+		if t.Apart() {
+			m[LossBackward].Gradients += received / 2
+		}
 	}
 	expanded := received
 	if t.IndexDedup {
 		m = m.Add(p.deduplication(t, b))
 		expanded = unit.Bytes(stated.vectors(samples) * int64(t.Dim) * OutputBytes)
-		m[LossBackward].Gradients = 2 * expanded
+		m[DenseForward].Received, m[LossBackward].Gradients = expanded, 2*expanded
 		if t.poolsOwn() {
+			m[DenseForward].Received += received
 			m[LossBackward].Received = received
 		}
 	}
@@ -326,11 +399,27 @@ func (p *Problem) ownSamples(t *Table) (m StepMemory) {
 			m[LossBackward].Gradients = expanded + received
 		}
 		m[ForwardExchange].Received += kept
-		for f := LossBackward; f < Phases; f++ {
+		m[DenseForward].Received = 0
+		for f := DenseForward; f < Phases; f++ {
 			m[f].Received += received + kept
 		}
 	}
 	return m
+}
+
+// ofOneModule returns the bytes of a device's vectors of the module with the most, if several have pooled tables.
+func (p *Problem) ofOneModule() (most unit.Bytes) {
+	modules := map[string]unit.Bytes{}
+	for i := range p.Tables {
+		if t := &p.Tables[i]; !t.Apart() && p.Topology.Devices > 1 {
+			modules[t.Module] += unit.Bytes(t.vectors(p.localBatch()) * int64(t.Dim) * OutputBytes)
+			most = max(most, modules[t.Module])
+		}
+	}
+	if len(modules) < 2 {
+		return 0
+	}
+	return most
 }
 
 // copied returns the bytes of the copies that give each sample a vector of each feature, in

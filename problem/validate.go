@@ -398,12 +398,12 @@ func (v *validator) shardingTypes(name string, t *Table) {
 func (v *validator) total() {
 	all := *v.problem
 	all.Accounting = CountAll
-	sum := 0.0
+	overhead := 1 + all.Topology.AllocatorOverhead
+	sum := overhead * float64(all.Topology.Activations) * float64(all.Topology.Devices)
 	for i := range all.Tables {
 		t := &all.Tables[i]
 		// Vectors of many bags could overflow by themselves.
 		vectors := float64(all.Batch) * max(t.Bags(), float64(len(t.Features))) * float64(t.Dim) * OutputBytes
-		overhead := 1 + all.Topology.AllocatorOverhead
 		if vectors > maxTotalBytes {
 			sum += vectors
 			continue

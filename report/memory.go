@@ -70,6 +70,7 @@ var memoryLines = []MemoryLine{
 	{"outputs", "pooled vectors of the batch, and their copy that is sent", func(m *problem.Memory) unit.Bytes { return m.Outputs }},
 	{"received", "this device's share of all pooled vectors", func(m *problem.Memory) unit.Bytes { return m.Received }},
 	{"gradients", "gradients of vectors, and of tables on every device", func(m *problem.Memory) unit.Bytes { return m.Gradients }},
+	{"activations", "what the dense part keeps until its backward", func(m *problem.Memory) unit.Bytes { return m.Activations }},
 	{"allocator", "what the allocator reserves beyond the lines from inputs on", func(m *problem.Memory) unit.Bytes { return m.Allocator }},
 }
 
@@ -97,6 +98,9 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 		}
 	}
 	lines = append(lines, row("used", used(d), ""))
+	if d.Pools > 0 {
+		lines = append(lines, row("pools", d.Pools, "estimate of what PyTorch's allocator reserves for them over a step"))
+	}
 	for _, part := range reserved(&topology, device, m.Reserve) {
 		lines = append(lines, row(part.name, part.bytes, part.what))
 	}

@@ -161,7 +161,7 @@ func reserve(v *view, s *neuroshard.Step, p *problem.Problem) {
 		return
 	}
 	t, d := p.Topology, s.Input.Dense.Of(p)
-	takes := d.Memory(t.Devices, p.Batch)
+	takes, _ := d.Memory(t.Devices, p.Batch)
 	if takes != t.ReserveFixed {
 		return
 	}
@@ -170,7 +170,7 @@ func reserve(v *view, s *neuroshard.Step, p *problem.Problem) {
 		of = fmt.Sprintf("device %d", t.Smallest())
 	}
 	kept := t.Reserve(t.Smallest())
-	v.printf("reserve    %v of %s: %v for the dense part (%s: weights, gradients, optimizer state, activations), %v for the runtime (%s, assumed)\n",
+	v.printf("reserve    %v of %s: %v for the dense part (%s: weights, gradients, optimizer state), %v for the runtime (%s, assumed)\n",
 		kept, of, takes, parallel(d), kept-takes, percent(t.KeptShare(), 1))
 }
 

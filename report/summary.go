@@ -352,6 +352,10 @@ func (s *Summary) memoryText(pl *plan.Plan) string {
 	if e.Device != f.Device {
 		text += fmt.Sprintf("; %v on the emptiest, %d", e.Used, e.Device)
 	}
+	t := pl.Cluster.Topology()
+	if pools := pl.Devices[f.Device].Pools; pools > t.DeviceMemory(f.Device) {
+		text += fmt.Sprintf("; PyTorch's allocator would take about %v", pools)
+	}
 	host := unit.Bytes(0)
 	for i := range pl.Devices {
 		host = max(host, pl.Devices[i].Memory.Host)

@@ -395,10 +395,10 @@ func (d Dense) Activations() (all, bottom float64) {
 	return all, bottom
 }
 
-// Memory returns the bytes of a device that the dense part takes: weights and gradients in
-// fp32 and optimizer state, and the activations of the device's samples. With FSDP each
+// Memory returns the bytes of a device that the dense part takes: what it holds in the whole step, weights and
+// gradients in fp32 and optimizer state, and the activations of the device's samples. With FSDP each
 // device holds its part of weights, gradients and state, and gathers the widest layer.
-func (d Dense) Memory(devices, batch int) unit.Bytes {
+func (d Dense) Memory(devices, batch int) (held, activations unit.Bytes) {
 	parameters, each := d.Parameters(), 8+d.OptimizerBytes
 	bytes := parameters * each
 	if d.Parallel == FSDP {
@@ -408,9 +408,9 @@ func (d Dense) Memory(devices, batch int) unit.Bytes {
 		}
 		bytes = bytes/float64(max(1, devices)) + min(widest, parameters)*8
 	}
-	activations, _ := d.Activations()
+	activation, _ := d.Activations()
 	samples := math.Ceil(float64(batch) / float64(max(1, devices)))
-	return unit.Bytes(math.Ceil(bytes + samples*activations))
+	return unit.Bytes(math.Ceil(bytes)), unit.Bytes(math.Ceil(samples * activation))
 }
 
 // denseParts are the presets: what public sources state of the dense parts of models.

@@ -127,12 +127,12 @@ func TestCheckReportsAllFaults(t *testing.T) {
 // DDP holds all on each device; FSDP a part of it and one layer.
 func TestDenseMemory(t *testing.T) {
 	d := Dense{Interaction: Given, GivenFLOPs: 2e6, GivenParameters: 1e6, Precision: FP32, OptimizerBytes: 8, ActivationBytes: 1000}
-	if got, want := d.Memory(4, 400), 16_000_000+100*1000; int(got) != want {
-		t.Errorf("DDP: got %d bytes, want %d", got, want)
+	if held, activations := d.Memory(4, 400); held != 16_000_000 || activations != 100*1000 {
+		t.Errorf("DDP: got %d bytes and %d of activations, want 16000000 and 100000", held, activations)
 	}
 	d.Parallel = FSDP
-	if got, want := d.Memory(4, 400), 4_000_000+8_000_000+100*1000; int(got) != want {
-		t.Errorf("FSDP: got %d bytes, want %d", got, want)
+	if held, activations := d.Memory(4, 400); held != 4_000_000+8_000_000 || activations != 100*1000 {
+		t.Errorf("FSDP: got %d bytes and %d of activations, want 12000000 and 100000", held, activations)
 	}
 }
 

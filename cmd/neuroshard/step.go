@@ -130,6 +130,7 @@ func keepsPlan(p *problem.Problem, pl *plan.Plan) {
 	c := pl.Cluster
 	t := c.Topology()
 	p.Topology.ReserveShare, p.Topology.ReserveFixed = t.ReserveShare, t.ReserveFixed
+	p.Topology.Activations, p.Topology.AllocatorOverhead = t.Activations, t.AllocatorOverhead
 	p.Topology.HostMemory, p.Topology.HostMemories = c.HostMemory, c.HostMemories
 	p.CommPrecision, p.Engine, p.LaneRule, p.Pipeline = c.CommPrecision, c.Engine, c.LaneRule, c.Pipeline
 }

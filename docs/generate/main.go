@@ -20,9 +20,9 @@ func main() {
 }
 
 // parts returns the generated parts of the document, in Markdown: beside published measurements, of
-// GPUs that no constant was fitted to, and beside our own measurements in a folder.
+// GPUs that no constant was fitted to, of memory, and beside our own measurements in a folder.
 func parts(folder string) []string {
-	return []string{summary(), unseenTable(), ownTable(folder)}
+	return []string{summary(), unseenTable(), memoryTable(), ownTable(folder)}
 }
 
 // comparisons lists all comparisons in the order of the table.

@@ -100,6 +100,9 @@ type Numbers struct {
 	// AllocatorOverhead is what the caching allocator reserves beyond the buffers of a step, as a share of
 	// them, from 0 to MaxAllocatorOverhead.
 	AllocatorOverhead float64 `json:"allocator_overhead,omitempty"`
+	// Activations is what a device keeps of its samples in the dense part from its forward to its backward,
+	// with the copy that joins the tables' vectors, at most MaxMemory.
+	Activations unit.Bytes `json:"activations,omitempty"`
 }
 
 // MaxAllocatorOverhead is the largest Numbers.AllocatorOverhead.

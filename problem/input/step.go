@@ -176,8 +176,9 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 	if given {
 		return warnings, p.reserve(whole.dense, composed)
 	}
-	if takes := denseMemory(whole.dense, composed); takes > composed.Topology.Reserve(composed.Topology.Smallest()) {
-		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, composed.Topology.Reserve(composed.Topology.Smallest())))
+	held, activations := denseMemory(whole.dense, composed)
+	if takes, kept := held+activations, composed.Topology.Reserve(composed.Topology.Smallest())+composed.Topology.Activations; takes > kept {
+		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, kept))
 	}
 	return warnings, nil
 }
@@ -197,29 +198,38 @@ func engineOf(stack *step.Stack, composed *problem.Problem, given bool) (warning
 	return warnings, nil
 }
 
-// denseMemory returns the bytes of a device that the dense part takes; 0 if the problem is not
-// complete, or counts weights only.
-func denseMemory(dense *DenseFile, composed *problem.Problem) unit.Bytes {
+// denseMemory returns the bytes of a device that the dense part holds in the whole step, and those of its activations, if
+// they are counted where they live; 0 if the problem is not complete, or counts weights only.
+func denseMemory(dense *DenseFile, composed *problem.Problem) (held, activations unit.Bytes) {
 	if composed.Topology.Devices < 1 || composed.Batch < 1 || composed.Accounting == problem.CountWeights {
-		return 0
+		return 0, 0
 	}
-	return dense.Dense.Of(composed).Memory(composed.Topology.Devices, composed.Batch)
+	held, activations = dense.Dense.Of(composed).Memory(composed.Topology.Devices, composed.Batch)
+	if composed.Accounting != problem.CountAll {
+		return held + activations, 0
+	}
+	return held, activations
 }
 
-// reserve has the dense part's memory, and RuntimeShare, take the place of the default
-// reserve. A reserve that is stated stays, but must hold the dense part.
+// reserve has what the dense part holds, and RuntimeShare, take the place of the default reserve, and states its
+// activations. A reserve that is stated stays, but must hold the dense part, and activations that are stated stay.
 func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
-	t, takes := &composed.Topology, denseMemory(dense, composed)
+	t := &composed.Topology
+	takes, activations := denseMemory(dense, composed)
+	if !p.states("activations") {
+		t.Activations = activations
+	}
 	d := t.Smallest()
 	if takes == 0 || t.DeviceMemory(d) == 0 {
 		return nil // reported, or not counted
 	}
 	if t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.states("reserve_share", "reserve_fixed") {
 		t.ReserveShare, t.ReserveFixed = RuntimeShare, takes
-		if t.Budget(t.Largest()) > 0 {
+		if t.Budget(t.Largest()) > t.Activations {
 			return nil
 		}
-		t.ReserveShare, t.ReserveFixed = 0, 0
+		takes += t.Activations
+		t.ReserveShare, t.ReserveFixed, t.Activations = 0, 0, 0
 		return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory(t.Largest())))}}
 	}
 	if t.Reserve(d) < takes {

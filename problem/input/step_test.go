@@ -178,9 +178,10 @@ func TestReserveOfDense(t *testing.T) {
 	}
 	dense := p.Step().Dense.Of(composed)
 	memory := float64(composed.Topology.DeviceMemory(0))
-	want := dense.Memory(8, 8192) + unit.Bytes(math.Ceil(RuntimeShare*memory))
-	if got := composed.Topology.Reserve(0); got != want {
-		t.Errorf("got a reserve of %v, want %v: the dense part and %v of the memory", got, want, RuntimeShare)
+	held, activations := dense.Memory(8, 8192)
+	want := held + unit.Bytes(math.Ceil(RuntimeShare*memory))
+	if got := composed.Topology; got.Reserve(0) != want || got.Activations != activations {
+		t.Errorf("got a reserve of %v and activations of %v, want %v, the dense part and %v of the memory, and %v", got.Reserve(0), got.Activations, want, RuntimeShare, activations)
 	}
 	ddp := composed.Topology.Reserve(0)
 
@@ -258,8 +259,8 @@ func FuzzDense(f *testing.F) {
 		if err != nil || d.check(p, false) != nil {
 			return
 		}
-		if got := d.Dense.Of(p).Memory(8, 8); got < 0 {
-			t.Errorf("%q: got %v of memory", content, got)
+		if held, activations := d.Dense.Of(p).Memory(8, 8); held < 0 || activations < 0 {
+			t.Errorf("%q: got %v and %v of memory", content, held, activations)
 		}
 	})
 }

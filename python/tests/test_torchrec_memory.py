@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ from torchrec import (
 )
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import (
+    CommType,
+    QCommsConfig,
+    get_qcomm_codecs_registry,
+)
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.train_pipeline import train_pipelines, utils
 from torchrec_releases import since
@@ -65,9 +71,24 @@ FORMS: dict[str, list[tuple[Any, ...]]] = {
     "sequences": [(128, 2, "table_wise", 0), (128, 3, "table_wise", 1)],
     "sequences, row_wise": [(128, 2, "row_wise"), (128, 3, "row_wise")],
     "sequences, row_wise, skewed": [(128, 2, "row_wise"), (128, 3, "row_wise")],
+    "table_wise, encoded": [(128, 2, "table_wise", 0), (192, 3, "table_wise", 1)],
+    "all on one rank, encoded": [(128, 2, "table_wise", 0), (128, 2, "table_wise", 0)],
+    "row_wise, encoded": [(128, 2, "row_wise"), (128, 1, "row_wise")],
+    "sequences, encoded": [(128, 2, "table_wise", 0), (128, 3, "table_wise", 1)],
+    "sequences, all on one rank, encoded": [(128, 2, "table_wise", 0), (128, 2, "table_wise", 0)],
+    "sequences, row_wise, encoded": [(128, 2, "row_wise"), (128, 3, "row_wise")],
+    "two modules": [
+        (160, 2, "table_wise", 0),
+        (160, 3, "table_wise", 1),
+        (112, 1, "table_wise", 0),
+        (112, 2, "table_wise", 1),
+    ],
+    "dense": [(128, 2, "table_wise", 0), (192, 3, "table_wise", 1)],
+    "sequences, dense": [(128, 2, "table_wise", 0), (128, 3, "table_wise", 1)],
     "deduplicated": [(128, 2, "table_wise", 0), (128, 3, "table_wise", 1)],
     "deduplicated, many rows": [(128, 1, "table_wise", 0), (128, 1, "table_wise", 1)],
 }
+OPTIONS = ("enqueue_batch_after_forward", "free_features_storage_early", "clear_data_dist_inputs")
 CASES = [
     *((1, "base", form) for form in ("table_wise", "sequences")),
     *((2, "base", form) for form in FORMS if form != "five table_wise"),
@@ -75,6 +96,12 @@ CASES = [
     *((2, "sparse-dist", form) for form in ("sequences, row_wise", "deduplicated")),
     *((2, "prefetch", form) for form in ("column_wise", "mixed", "sequences")),
     *((2, "semi-sync", form) for form in ("table_wise", "column_wise", "sequences, row_wise")),
+    *((2, pipeline, "dense") for pipeline in ("sparse-dist", "prefetch", "semi-sync")),
+    *((2, "sparse-dist+" + option, "dense") for option in OPTIONS),
+    (2, "sparse-dist", "sequences, dense"),
+    *((2, "base", form) for form in FORMS if "encoded" in form),
+    *((4, "sparse-dist", f"{form}row_wise, encoded") for form in ("", "sequences, ")),
+    (1, "base", "dense"),
     (2, "semi-sync", "deduplicated"),
     *((4, "base", form) for form in ("five table_wise", "sequences, row_wise")),
     (4, "base", "sequences, row_wise, skewed"),
@@ -96,6 +123,30 @@ def rows(form: str) -> int:
     return MANY if "many rows" in form else ROWS
 
 
+def module_of(form: str, table: int) -> str:
+    return "others" if form == "two modules" and table > 1 else "tables"
+
+
+def activations(form: str) -> int:
+    """Returns the bytes that a model keeps from its forward to its backward, beside vectors."""
+    return 20_000_000 if form.endswith("dense") else 0
+
+
+class Keep(torch.autograd.Function):
+    """Keeps some bytes from the forward to the backward, as dense layers do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, size: int) -> torch.Tensor:
+        if size > 0:
+            time.sleep(0.02)  # most likely gloo's threads give back what they sent
+        ctx.save_for_backward(torch.zeros(size, dtype=torch.uint8))
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
 class Model(nn.Module):
     """Tables of one feature each under a dense layer; returns what pipelines ask for."""
 
@@ -111,15 +162,24 @@ class Model(nn.Module):
             for i, t in enumerate(tables)
         ]
         self.features = [f"f{i}" for i in range(len(tables))]
-        self.tables = module(device=META, tables=configs)
+        self.kept = activations(form)
+        if form == "two modules":
+            self.tables = module(device=META, tables=configs[:2])
+            self.others = module(device=META, tables=configs[2:])
+        else:
+            self.tables, self.others = module(device=META, tables=configs), None
         self.dense = nn.Linear(sum(t[0] for t in tables) if self.pooled else tables[0][0], 1)
 
     def forward(self, batch: KeyedJaggedTensor) -> tuple[torch.Tensor, torch.Tensor]:
         vectors = self.tables(batch)
-        if self.pooled:
-            loss = self.dense(vectors.values()).sum()
+        if not self.pooled:
+            out = torch.cat([self.dense(vectors[f].values()) for f in self.features])
+        elif self.others is None:
+            out = self.dense(vectors.values())
         else:
-            loss = sum(self.dense(vectors[f].values()).sum() for f in self.features)
+            others = self.others(batch)  # before the first exchange is waited for
+            out = self.dense(torch.cat([vectors.values(), others.values()], 1))
+        loss = Keep.apply(out, self.kept).sum()
         return loss.unsqueeze(0), loss.detach()
 
 
@@ -230,13 +290,17 @@ def measured(case: dict[str, Any]) -> int:
     model = Model(case["form"])
     fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.01}
     dedup = case["form"].startswith("deduplicated")
+    half = QCommsConfig(forward_precision=CommType.FP16, backward_precision=CommType.FP16)
+    codecs = get_qcomm_codecs_registry(half) if "encoded" in case["form"] else None
     sharded = DistributedModelParallel(
         model,
         device=ranks.CPU,
         plan=load_plan(case["plan"], model, device_type="cpu"),
         sharders=[
-            EmbeddingBagCollectionSharder(fused_params=fused),
-            EmbeddingCollectionSharder(fused_params=fused, use_index_dedup=dedup),
+            EmbeddingBagCollectionSharder(fused_params=fused, qcomm_codecs_registry=codecs),
+            EmbeddingCollectionSharder(
+                fused_params=fused, qcomm_codecs_registry=codecs, use_index_dedup=dedup
+            ),
         ],
     )
     replicated = [f".t{i}." for i, t in enumerate(FORMS[case["form"]]) if t[2] == "data_parallel"]
@@ -244,8 +308,9 @@ def measured(case: dict[str, Any]) -> int:
         [p for n, p in sharded.named_parameters() if any(t in n for t in ("dense", *replicated))],
         lr=0.01,
     )
-    options = {"start_batch": 0} if case["pipeline"] == "semi-sync" else {}
-    pipeline = PIPELINES[case["pipeline"]](sharded, optimizer, ranks.CPU, **options)
+    name, *options = case["pipeline"].split("+")
+    settings = {"start_batch": 0} if name == "semi-sync" else dict.fromkeys(options, True)
+    pipeline = PIPELINES[name](sharded, optimizer, ranks.CPU, **settings)
     batches = iter([batch_of(case["form"]) for _ in range(STEPS + 3)])
     left = []
     gc.collect()
@@ -295,7 +360,7 @@ def plan(binary: str, case: dict[str, Any], folder: Path) -> None:
         "tables": [
             {
                 "name": f"t{i}",
-                "module": "tables",
+                "module": module_of(case["form"], i),
                 "rows": rows(case["form"]),
                 "dim": dim,
                 "features": [{"name": f"f{i}", "pooling_factor": pooling}],
@@ -311,8 +376,10 @@ def plan(binary: str, case: dict[str, Any], folder: Path) -> None:
     }
     (folder / "tables.json").write_text(json.dumps(tables))
     cluster = ("--gpus", str(case["ranks"]), "--gpu", "a100-80")
-    options = ("--set", f"pipeline={case['pipeline']}", "-o", case["plan"])
-    neuroshard(binary, "plan", "tables.json", *cluster, *options, cwd=folder)
+    kept = f"activations={activations(case['form'])}B"
+    exchange = f"comm_precision={'fp16' if 'encoded' in case['form'] else 'fp32'}"
+    options = ("--set", f"pipeline={case['pipeline']}", "--set", kept, "--set", exchange)
+    neuroshard(binary, "plan", "tables.json", *cluster, *options, "-o", case["plan"], cwd=folder)
     kinds = [t["kind"] for t in json.loads(Path(case["plan"]).read_text())["tables"]]
     assert kinds == [t[2] for t in FORMS[case["form"]]]
 

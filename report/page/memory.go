@@ -15,9 +15,9 @@ import (
 //
 //	80 GiB - - - - - - - - - - -   all of the device's memory
 //	68 GiB - - - - - - - - - - -   the same less the reserve
-//	       +---+ +---+ +---+ +---+
-//	       |   | |   | |   | |   |  the lines of problem.Memory, in the colours of page.css
-//	       +---+ +---+ +---+ +---+
+//	       +---+ +---+ +---+ +---+ +---+
+//	       |   | |   | |   | |   | |   |  the lines of problem.Memory, in the colours of page.css
+//	       +---+ +---+ +---+ +---+ +---+
 //
 // Places across are shares of the width and places down are pixels, so that letters keep their size
 // at any width.
@@ -25,8 +25,8 @@ import (
 // Places of the picture: pixels down, percent across.
 const (
 	memoryTop, memoryFoot   = 24., 324. // of the columns
-	memoryLeft, memoryPitch = 17., 21.  // of the first column, and from one to the next
-	memoryWide              = 19.5      // a column
+	memoryLeft, memoryPitch = 17., 16.8 // of the first column, and from one to the next
+	memoryWide              = 15.6      // a column
 	memoryRow               = 20        // height of a row of the key
 	memoryLetters           = 14.       // height of a part that has room for its bytes
 )

@@ -35,8 +35,8 @@
   /** Lines of a device's memory; the colours of the n-th are look-n. */
   const MEMORY = [
     ['weights_bytes', 'Weights'], ['optimizer_bytes', 'Optimizer state'], ['cache_bytes', 'Cache of host rows'],
-    ['inputs_bytes', 'Inputs'], ['permuted_bytes', 'Permuted inputs'], ['indices_bytes', 'Indices'],
-    ['outputs_bytes', 'Outputs'], ['received_bytes', 'Received vectors'], ['gradients_bytes', 'Gradients'], ['allocator_bytes', 'Allocator'],
+    ['inputs_bytes', 'Inputs'], ['permuted_bytes', 'Permuted inputs'], ['indices_bytes', 'Indices'], ['outputs_bytes', 'Outputs'],
+    ['received_bytes', 'Received vectors'], ['gradients_bytes', 'Gradients'], ['activations_bytes', 'Activations'], ['allocator_bytes', 'Allocator'],
   ];
 
   // ---------------------------------------------------------------- the plan, indexed
