@@ -267,6 +267,15 @@ func costFacts(pl *plan.Plan) []Fact {
 	if fact := syncFact(pl); fact.Text != "" {
 		all = append(all, fact)
 	}
+	var dedup []string
+	for i := range pl.Tables {
+		if t := &pl.Tables[i]; t.IndexDedup {
+			dedup = append(dedup, OneLine(t.Name))
+		}
+	}
+	if len(dedup) > 0 {
+		all = append(all, Fact{"dedup", fmt.Sprintf("the indices of %d of %d tables are deduplicated: %s", len(dedup), len(pl.Tables), words.List(dedup, 4))})
+	}
 	if !pl.Priced() {
 		return all
 	}
@@ -332,7 +341,7 @@ func (v *view) dedup(r *neuroshard.Result) {
 		tried = append(tried, fmt.Sprintf("%d tables: %s", choice.Tables, time))
 	}
 	if len(tried) > 0 {
-		v.printf("dedup      %s (each is the time by the number of tables whose indices are deduplicated)\n", strings.Join(tried, "; "))
+		v.printf("tried      %s (each is the time by the number of tables whose indices are deduplicated)\n", strings.Join(tried, "; "))
 	}
 }
 
