@@ -2,6 +2,7 @@
 // and no GPU, and prints the same bytes each time:
 //
 //	go run ./docs/generate            # predictions beside published times, and beside our own
+//	go run ./docs/generate embark hugectr-510   # plans beside those of EMBark, in minutes
 //	go test ./docs/generate -update   # writes the tables into the document
 //
 // The published times are in testdata, each row with its source. Each comparison has a function that
@@ -12,10 +13,15 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "embark" {
+		embark(os.Args[2])
+		return
+	}
 	fmt.Println(strings.Join(parts("docs/measured"), "\n\n"))
 }
 
