@@ -49,6 +49,9 @@ type Input struct {
 	// Loader is the bytes a second that the input pipeline delivers to all devices; 0 is no
 	// limit.
 	Loader float64
+	// LengthCV is the coefficient of variation of the lengths of samples, 0 to problem.MaxLengthCV: the
+	// rank with the longest samples has more than the mean (imbalance.go).
+	LengthCV float64
 	// PricePerHour is the price of a GPU-hour in any currency; 0 if it is not known.
 	PricePerHour float64
 	// Samples is the number of samples of an epoch, up to MaxSamples; 0 if it is not known.
@@ -216,6 +219,9 @@ func (in *Input) Check() error {
 	}
 	if !(in.Loader >= 0) || !(in.PricePerHour >= 0) || !(in.Measured.Step >= 0) {
 		return fmt.Errorf("step: a loader of %v bytes a second, a price of %v an hour or a measured step of %v ms is negative or not a number", in.Loader, in.PricePerHour, float64(in.Measured.Step))
+	}
+	if !(in.LengthCV >= 0 && in.LengthCV <= problem.MaxLengthCV) {
+		return fmt.Errorf("step: a variation of lengths of %v is not between 0 and %d", in.LengthCV, problem.MaxLengthCV)
 	}
 	if in.Samples < 0 || in.Samples > MaxSamples {
 		return fmt.Errorf("step: an epoch of %d samples is not between 1 and %d (0 if their number is not known)", in.Samples, int64(MaxSamples))

@@ -36,12 +36,19 @@ func termsOf(in *Input, e *Embeddings) Terms {
 		Input: e.Input + copies(in, e),
 		Sync:  syncTime(in),
 	}
+	longest := in.longest()
+	t.Replicas *= longest
+	t.Input *= longest
+	vectors := 1 + (longest-1)*unit.Millis(sequenceShare(in.Problem))
+	t.ExchangeForward *= vectors
+	t.ExchangeBackward *= vectors
 	overlaps := in.Stack.Overlaps
 	if overlaps.Input {
 		t.Input = 0
 	}
 	if in.Dense != nil {
 		d := denseTimes(in, e)
+		d.lengthen(longest)
 		t.GEMM, t.Activations, t.Bottom = d.gemm, d.activations, d.bottomForward+d.bottomBackward
 		t.AllReduce, t.Optimizer, t.Fixed = d.allReduce, d.optimizer, in.Stack.Constants.Fixed
 		if overlaps.Optimizer {

@@ -22,7 +22,7 @@ const RuntimeShare = 0.05
 const MaxPrice = 1e6
 
 // stepKeys are the keys of a topology file that are about the whole step.
-var stepKeys = []string{"dense", "stack", "step", "loader", "price"}
+var stepKeys = []string{"dense", "stack", "step", "loader", "length_cv", "price"}
 
 // stepFlags returns the flags of the whole step that are given.
 func (p *Parts) stepFlags() (flags []string) {
@@ -40,6 +40,7 @@ type stepPart struct {
 	stack    *step.Stack
 	measured unit.Millis
 	loader   unit.Bandwidth
+	lengthCV float64
 	price    float64
 }
 
@@ -86,7 +87,7 @@ func (p *Parts) step() (wholeStep, error) {
 		}
 		return whole, Join(errs...)
 	}
-	whole.input = &step.Input{Measured: step.Measured{Step: file.measured}, Loader: float64(file.loader), PricePerHour: file.price, Samples: p.Tables.Samples}
+	whole.input = &step.Input{Measured: step.Measured{Step: file.measured}, Loader: float64(file.loader), LengthCV: file.lengthCV, PricePerHour: file.price, Samples: p.Tables.Samples}
 	if file.dense != nil {
 		whole.dense, whole.input.Dense = file.dense, &file.dense.Dense
 	}

@@ -1,0 +1,97 @@
+package step
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+// The expected largest of n standard normal draws, as tables of order statistics have it.
+func TestLargestOf(t *testing.T) {
+	for n, want := range map[int]float64{2: 1 / math.Sqrt(math.Pi), 3: 1.5 / math.Sqrt(math.Pi), 8: 1.4236, 32: 2.0697, 100: 2.5076, 1000: 3.2414} {
+		if got := largestOf(n); math.Abs(got-want) > 1e-4 {
+			t.Errorf("got %v of %d draws, want %v", got, n, want)
+		}
+	}
+}
+
+// sequences returns a step of MLPerf's sequences, each table whole on one device.
+func sequences(t testing.TB, devices, each int, cv float64) Input {
+	w, err := workload.ByName("mlperf-dlrmv4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	p.Topology = hardware.Topology{Profile: p.Topology.Profile, Devices: devices, DevicesPerHost: 8}
+	p.Batch = devices * each
+	dense, err := DenseByName("mlperf-dlrmv4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, err := StackByName("torchrec-base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Problem: &p, Dense: &dense, Stack: stack, LengthCV: cv, Shards: make([][]problem.Shard, devices)}
+	for i := range p.Tables {
+		in.Shards[i%devices] = append(in.Shards[i%devices], problem.Shard{Table: i, Rows: problem.Range{End: p.Tables[i].Rows}, Columns: problem.Range{End: int64(p.Tables[i].Dim)}})
+	}
+	return in
+}
+
+// By hand: eight ranks of 1,024 samples that vary by 0.64 of their mean wait for a rank with
+// 1 + 0.64/32 * 1.4236 = 1.02847 times the mean length.
+func TestUnequalLengths(t *testing.T) {
+	even, err := Price(sequences(t, 8, 1024, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Price(sequences(t, 8, 1024, .64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const longest = 1.028472
+	for name, pair := range map[string][2]float64{
+		"products":    {float64(got.Terms.GEMM), longest * float64(even.Terms.GEMM)},
+		"activations": {float64(got.Terms.Activations), longest * float64(even.Terms.Activations)},
+		"exchange":    {float64(got.Terms.ExchangeForward), longest * float64(even.Terms.ExchangeForward)},
+		"lookups":     {float64(got.Terms.LookupForward), float64(even.Terms.LookupForward)},
+		"all-reduce":  {float64(got.Terms.AllReduce), float64(even.Terms.AllReduce)},
+	} {
+		near(t, name, pair[0], pair[1], 1e-5)
+	}
+}
+
+// No variation of lengths changes nothing, and more never costs less.
+func TestMoreVariationNeverCostsLess(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		devices, each := rapid.SampledFrom([]int{1, 2, 8, 16}).Draw(r, "devices"), rapid.IntRange(1, 2000).Draw(r, "samples")
+		stack := rapid.SampledFrom(StackNames()).Draw(r, "stack")
+		before := 0.0
+		cv := 0.0
+		for range 3 {
+			in := sequences(t, devices, each, cv)
+			var err error
+			if in.Stack, err = StackByName(stack); err != nil {
+				r.Fatal(err)
+			}
+			got, err := Price(in)
+			if err != nil {
+				r.Skip(err)
+			}
+			if float64(got.Step) < before*(1-1e-12) {
+				r.Fatalf("a variation of %v takes %v ms, less than the %v of a smaller one", cv, float64(got.Step), before)
+			}
+			if devices == 1 && cv > 0 && float64(got.Step) != before {
+				r.Fatalf("one rank waits for none: got %v ms, want %v", float64(got.Step), before)
+			}
+			before = float64(got.Step)
+			cv += rapid.Float64Range(0, 5).Draw(r, "more variation")
+		}
+	})
+}
