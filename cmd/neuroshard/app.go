@@ -109,7 +109,7 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 		return a.loadDevice(folder)
 	}
 	if err := checkFolder(folder); err != nil {
-		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard lab train; the file of a device ends in .yaml")
+		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard lab train")
 	}
 	file, err := modelfile.Read(os.DirFS(folder), ".")
 	if err != nil {

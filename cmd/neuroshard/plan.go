@@ -43,7 +43,6 @@ a known model (neuroshard list workloads), which has a default cluster.
 Ctrl-C ends the search: the best plan found until then is written and marked as
 interrupted, with exit code 3.`,
 		Example: `  neuroshard plan workload:mlperf-dlrm-dcnv2
-  neuroshard plan workload:mlperf-dlrm-dcnv2 --gpus 4 --gpu h100-80
   neuroshard plan tables.json --hosts 2 --gpu a100-80 -o plan.json
   neuroshard plan tables.csv --cluster cluster.yaml --json`,
 		Args:              exactArgs("TABLES"),
