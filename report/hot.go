@@ -23,8 +23,11 @@ type hotTable struct {
 }
 
 // hotRows names the tables of a problem, at most three, that load one device most if they are row_wise.
-// It is empty if there are none.
+// It is empty if there are none, or if p is nil.
 func hotRows(p *problem.Problem) string {
+	if p == nil {
+		return ""
+	}
 	n := p.Topology.Devices
 	var hot []hotTable
 	for i := range p.Tables {

@@ -274,9 +274,7 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 		}
 		add("binds", fmt.Sprintf("%s, %s device %d", strings.Join(s.Binds, ", "), of, s.Busiest[0].Device))
 	}
-	if p != nil {
-		add("hot rows", hotRows(p))
-	}
+	add("hot rows", hotRows(p))
 	return all
 }
 
