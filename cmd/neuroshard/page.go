@@ -107,7 +107,7 @@ func (r *pageCommand) check(command string, args []string) error {
 	if r.tables == "" {
 		needy := []string{"model", "alternatives", "compare_plan"}
 		if r.output != "" {
-			needy = append(needy, "dense", "stack", "step", "step_plan", "loader", "length_cv", "price")
+			needy = append(needy, "dense", "stack", "step", "step_plan", "loader", "sample_length_cv", "price")
 		}
 		for _, name := range needy {
 			f.add(r.cluster.set.Changed(name), "add --tables with the tables that were planned, a file or workload:NAME", "%s needs --tables", keyOf(name))
@@ -117,7 +117,7 @@ func (r *pageCommand) check(command string, args []string) error {
 	if r.output == "" {
 		pages := []string{"alternatives", "compare_plan"}
 		if command == "diff" {
-			pages = append(pages, "tables", "model", "dense", "stack", "step", "step_plan", "loader", "length_cv", "price")
+			pages = append(pages, "tables", "model", "dense", "stack", "step", "step_plan", "loader", "sample_length_cv", "price")
 		}
 		for _, name := range pages {
 			f.add(r.cluster.set.Changed(name), "add -o plan.html", "%s is for a page", keyOf(name))

@@ -22,7 +22,7 @@ const RuntimeShare = 0.05
 const MaxPrice = 1e6
 
 // stepKeys are the keys of a topology file that are about the whole step.
-var stepKeys = []string{"dense", "stack", "step", "loader", "length_cv", "price"}
+var stepKeys = []string{"dense", "stack", "step", "loader", "sample_length_cv", "price"}
 
 // stepFlags returns the flags of the whole step that are given.
 func (p *Parts) stepFlags() (flags []string) {

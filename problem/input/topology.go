@@ -37,7 +37,7 @@ type TopologyFile struct {
 const (
 	stepHint   = "step is a measured time with its unit, such as 3.9ms, which calibrates the rest of the step"
 	loaderHint = "loader is what the input pipeline delivers to all devices, such as 20GB/s; no limit if left out"
-	lengthHint = "length_cv is the standard deviation of the lengths of samples over their mean; 0 if left out"
+	lengthHint = "sample_length_cv is the standard deviation of the lengths of samples over their mean; 0 if left out"
 	priceHint  = "price is that of one device for an hour, such as 2.95"
 )
 
@@ -95,7 +95,7 @@ var (
 		&field[TopologyFile]{key: "stack", hint: "stack is the training system that runs the step: a preset, or its parts as below", read: readStack, copy: func(into, from *TopologyFile) { into.step.stack = from.step.stack }},
 		at("step", quantity("a time with its unit", "ms", unit.ParseMillis), stepHint, func(t *TopologyFile) *unit.Millis { return &t.step.measured }),
 		at("loader", bandwidth, loaderHint, func(t *TopologyFile) *unit.Bandwidth { return &t.step.loader }),
-		at("length_cv", lengthCV, lengthHint, func(t *TopologyFile) *float64 { return &t.step.lengthCV }),
+		at("sample_length_cv", lengthCV, lengthHint, func(t *TopologyFile) *float64 { return &t.step.lengthCV }),
 		at("price", price, priceHint, func(t *TopologyFile) *float64 { return &t.step.price }),
 	))
 	clusterShape = shaped("a topology", clusterFields)
