@@ -46,7 +46,7 @@ var keys = map[Method]func(rows, dims, pooling float64) float64{
 func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	if m == Random { // in order, each on a device drawn from those with room
 		random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
-		return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
+		return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ *ledger, room []int32) int32 {
 			return room[random.IntN(len(room))]
 		})
 	}
@@ -62,13 +62,13 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	// Of pieces with equal keys, the larger goes first, then the later, as in the
 	// prototype, which sorts upwards and takes from the end.
 	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.bytes(pieces[b]), c.bytes(pieces[a])), cmp.Compare(b, a))
 	})
 	sum := make([]float64, len(c.all))
-	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
+	return placeInOrder(c, pieces, order, func(entry int32, l *ledger, room []int32) int32 {
 		best := room[0]
 		for _, d := range room {
-			if lighter(sum, used, d, best) {
+			if c.lighter(sum, l, d, best) {
 				best = d
 			}
 		}

@@ -15,11 +15,10 @@ import (
 type piece struct {
 	// The fields that changes of a layout read come first, so that they lie in one cache line.
 	//
-	// own is what the piece takes of HBM on each device that holds it, and bytes that of the catalog's phase. dims is
-	// the number of pooled columns that travel in all-to-alls: width times features, summed over the
+	// own is what the piece takes of HBM on each device that holds it. dims is the number of pooled columns that travel in all-to-alls: width times features, summed over the
 	// members. It is 0 for a piece that several devices hold.
-	own         perPhase
-	bytes, dims int64
+	own  perPhase
+	dims int64
 	// table, width and item are those of the first member. single says that there is no other.
 	table, width, item int32
 	// siblings is the number of the list of the piece's siblings (catalog.siblings), or none for a
@@ -88,13 +87,13 @@ type catalog struct {
 	equalWidths [][]int
 	// newMembers is room for the members of pieces of one table.
 	newMembers []member
-	// phase is the phase of the step whose bytes count where one number does (problem.FullestPhase). budget is the
-	// number of bytes of it that shards may take on the device with the most memory, and hostBudget the
-	// number of bytes of host memory for a device on the host with the most.
-	phase              problem.Phase
-	budget, hostBudget int64
-	// bare are those bytes in each phase, and budgets what is left of them if each table is whole on one device.
-	bare, budgets perPhase
+	// phase is the phase of the step whose bytes count where one number does (problem.FullestPhase).
+	phase problem.Phase
+	// budget is the number of bytes that shards may take on the device with the most memory, and ownBudget what is
+	// left of it beside what every device takes if each table is whole on one device. hostBudget is the number of
+	// bytes of host memory for a device on the host with the most.
+	budget, ownBudget perPhase
+	hostBudget        int64
 	// short is the number of bytes by which each device's budget is below budget, and hostShort that
 	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
@@ -155,10 +154,10 @@ func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 // measure sets what the catalog knows of the devices.
 func (c *catalog) measure() {
 	p, t, n := c.problem, &c.problem.Topology, c.problem.Topology.Devices
-	c.bare = bytesOf(p.LargestBudget())
-	c.budgets, c.budget = c.bare, c.bare[c.phase]
+	c.budget = bytesOf(p.LargestBudget())
+	c.ownBudget = c.budget
 	for i := range p.Tables {
-		c.budgets.add(bytesOf(p.SharedMemory(p.Whole(i)).Used()), -1)
+		c.ownBudget.add(bytesOf(p.SharedMemory(p.Whole(i)).Used()), -1)
 	}
 	c.all = make([]int32, n)
 	for d := range c.all {
@@ -251,7 +250,6 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
-	k.bytes = k.own[c.phase]
 	id := int32(len(c.pieces))
 	if len(members) == 1 {
 		k.siblings = c.siblingsIn(first.table, form)
@@ -295,7 +293,7 @@ func (c *catalog) reserved(table int) (once, each perPhase) {
 // exceeds reports whether a piece takes more than the largest device has in some phase.
 func (c *catalog) exceeds(k int32) bool {
 	for f, bytes := range c.pieces[k].own {
-		if bytes+max(0, c.pieces[k].shared[f]-c.pieces[k].aside[f]) > c.budgets[f] {
+		if bytes+max(0, c.pieces[k].shared[f]-c.pieces[k].aside[f]) > c.ownBudget[f] {
 			return true
 		}
 	}
@@ -574,7 +572,7 @@ func (c *catalog) rows(k int32) int64 {
 // room returns the bytes that shards may take of all devices together, and hostRoom those of host
 // memory.
 func (c *catalog) room() unit.Bytes {
-	return unit.Bytes(c.budget)*unit.Bytes(len(c.all)) - unit.Bytes(sum(c.short))
+	return unit.Bytes(c.budget[c.phase])*unit.Bytes(len(c.all)) - unit.Bytes(sum(c.short))
 }
 
 func (c *catalog) hostRoom() int64 {
@@ -589,23 +587,25 @@ func sum(list []int64) (sum int64) {
 }
 
 // free returns the bytes that shards may take of a device.
-func (c *catalog) free(device int32) perPhase { return c.bare.less(c.short[device]) }
+func (c *catalog) free(device int32) perPhase { return c.budget.less(c.short[device]) }
 
 // freeOn returns the most bytes that a piece of a span may take on each device that holds it.
 func (c *catalog) freeOn(s span) perPhase {
 	switch s {
 	case everywhere:
-		return c.bare.less(c.mostShort)
+		return c.budget.less(c.mostShort)
 	case oneHost:
-		return c.bare.less(c.hostMostShort)
+		return c.budget.less(c.hostMostShort)
 	}
-	return c.bare
+	return c.budget
 }
 
-// total returns the bytes of all pieces together.
+// bytes returns the bytes of piece k in the catalog's phase, and total those of all pieces together.
+func (c *catalog) bytes(k int32) int64 { return c.pieces[k].own[c.phase] }
+
 func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
 	for _, k := range pieces {
-		sum += unit.Bytes(c.pieces[k].bytes)
+		sum += unit.Bytes(c.bytes(k))
 	}
 	return sum
 }

@@ -67,7 +67,7 @@ func (d dealing) cut(c *catalog, pieces []int32) (cut []int32) {
 			cut = append(cut, c.numbered(k, number))
 			continue
 		}
-		n := max(1, int(math.Ceil(c.time(k)/(d.target*mean))), int(math.Ceil(float64(c.pieces[k].bytes)/(dealtBytes*float64(c.budget)))))
+		n := max(1, int(math.Ceil(c.time(k)/(d.target*mean))), int(math.Ceil(float64(c.bytes(k))/(dealtBytes*float64(c.budget[c.phase])))))
 		if cuts {
 			n = max(n, (width+dealtWidth-1)/dealtWidth)
 		}
@@ -100,13 +100,13 @@ func deal(c *catalog, pieces []int32) []placed {
 		c.time(k)
 		p := &c.pieces[k]
 		c.register(p)
-		all = all.plus(load{p.alone, float64(p.dims), float64(p.bytes)})
+		all = all.plus(load{p.alone, float64(p.dims), float64(p.own[c.phase])})
 	}
 	devices := float64(len(c.all))
 	loads, fills, used := make([]load, len(c.all)), make([]float64, len(c.all)), make([]int64, len(c.all))
 	share := func(k int32) load {
 		p := &c.pieces[k]
-		return load{p.alone * devices / all.time, float64(p.dims) * devices / all.columns, float64(p.bytes) * devices / all.bytes}
+		return load{p.alone * devices / all.time, float64(p.dims) * devices / all.columns, float64(p.own[c.phase]) * devices / all.bytes}
 	}
 	order := slices.Clone(pieces)
 	slices.SortStableFunc(order, func(a, b int32) int {
@@ -118,7 +118,7 @@ func deal(c *catalog, pieces []int32) []placed {
 		p, more := &c.pieces[k], share(k)
 		best, least := int32(none), math.Inf(1)
 		for _, d := range c.allowed(p) {
-			if used[d]+p.bytes > c.budget-c.short[d] {
+			if used[d]+p.own[c.phase] > c.budget[c.phase]-c.short[d] {
 				continue
 			}
 			if rise := loads[d].plus(more).fill() - fills[d]; rise < least {
@@ -128,7 +128,7 @@ func deal(c *catalog, pieces []int32) []placed {
 		if best == none {
 			return nil
 		}
-		loads[best], used[best] = loads[best].plus(more), used[best]+p.bytes
+		loads[best], used[best] = loads[best].plus(more), used[best]+p.own[c.phase]
 		fills[best] = loads[best].fill()
 		parts = append(parts, placed{k, best})
 	}

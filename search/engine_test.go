@@ -116,7 +116,7 @@ func fitEqually(c *catalog, room []int64, i int) bool {
 	}
 	dim := c.problem.Tables[i].Dim
 	for _, width := range c.equalWidths[i] {
-		bytes := c.pieces[c.slice(c.whole()[i], width)].bytes
+		bytes := c.bytes(c.slice(c.whole()[i], width))
 		var from func(d, left int) bool
 		from = func(d, left int) bool {
 			if d == len(room) {

@@ -68,10 +68,9 @@ func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool)
 	apart := c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 	alike := func(a, b int32) bool { return !apart && c.base[a] == c.base[b] }
 	roomy, n := *c, 0
-	for f := range roomy.bare {
-		roomy.bare[f] = 1 << 50
+	for f := range roomy.budget {
+		roomy.budget[f] = 1 << 50
 	}
-	roomy.budget = 1 << 50
 	count, w := newWalk(&roomy, variants, steps, r.ended, alike), newWalk(c, variants, steps, r.ended, alike)
 	count.several, w.several = several, several
 	count.visit = func() bool { n++; return n <= exhaustivePlacements }

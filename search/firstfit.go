@@ -26,7 +26,7 @@ func forced(c *catalog) (pieces []int32, failed int32) {
 	}
 	failed = none
 	for _, k := range pieces {
-		if c.exceeds(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
+		if c.exceeds(k) && (failed == none || c.bytes(k) > c.bytes(failed)) {
 			failed = k
 		}
 	}
@@ -64,8 +64,8 @@ func even(c *catalog, k int32, n int) []int32 {
 // piece and none, or the index of the first piece that found no room.
 func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	order := inOrder(len(pieces))
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes) })
-	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 { return room[0] })
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.bytes(pieces[b]), c.bytes(pieces[a])) })
+	return placeInOrder(c, pieces, order, func(_ int32, _ *ledger, room []int32) int32 { return room[0] })
 }
 
 // inOrder returns the numbers from 0 to n-1.
@@ -78,11 +78,11 @@ func inOrder(n int) []int32 {
 }
 
 // placeInOrder places the pieces in the given order. choose picks the device of a piece, given by its index, from the
-// devices with room, or none; used are the bytes of each device. It returns the device of each piece by index, and
+// devices with room, or none; l has the bytes of each. It returns the device of each piece by index, and
 // stops at the first piece without a device: failed is its index, or none.
-func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, l *ledger, room []int32) int32) (devices []int32, failed int32) {
 	devices = slices.Repeat([]int32{none}, len(pieces))
-	used, l := slices.Clone(c.short), newLedger(c)
+	l := newLedger(c)
 	free := func(d int32) (left perPhase) {
 		for f := range left {
 			left[f] = l.free(d, f)
@@ -104,20 +104,19 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 		}
 		d := int32(none)
 		if len(room) > 0 {
-			d = choose(i, used, room)
+			d = choose(i, &l, room)
 		}
 		if d == none {
 			return devices, i
 		}
 		devices[i] = d
-		used[d] += k.bytes
 		l.count(k, d, 1)
 		held.put(k, d)
 	}
 	return devices, none
 }
 
-// lighter reports whether device a has less load than b, or the same load and fewer bytes.
-func lighter(load []float64, used []int64, a, b int32) bool {
-	return load[a] < load[b] || load[a] == load[b] && used[a] < used[b]
+// lighter reports whether device a has less load than b, or the same load and fewer bytes in the catalog's phase.
+func (c *catalog) lighter(load []float64, l *ledger, a, b int32) bool {
+	return load[a] < load[b] || load[a] == load[b] && l.own[a][c.phase] < l.own[b][c.phase]
 }

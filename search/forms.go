@@ -379,11 +379,11 @@ func (f *forms) noRoom(c *catalog, proven bool) *NoShardingType {
 		m := c.pieces[f.whole[i]].members[0]
 		least, each := int64(math.MaxInt64), int64(0)
 		if !f.barred[i] {
-			least = c.pieces[f.whole[i]].bytes
+			least = c.bytes(f.whole[i])
 			each = least
 		}
 		for _, form := range choices {
-			bytes := c.pieces[c.inForm(f.whole[i], m.width, form)].bytes
+			bytes := c.bytes(c.inForm(f.whole[i], m.width, form))
 			if all := bytes * int64(c.devicesOf(spanOf(form))); all < least {
 				least, each = all, bytes
 			}

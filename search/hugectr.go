@@ -84,7 +84,7 @@ func columnsRead(c *catalog, k int32) (sum float64) {
 func placeByLookups(c *catalog, pieces []int32) (devices []int32, failed int32, worst float64) {
 	cost := make([]float64, len(c.all))
 	held := newHolders(c, true)
-	devices, failed = placeInOrder(c, pieces, inOrder(len(pieces)), func(entry int32, _ []int64, room []int32) int32 {
+	devices, failed = placeInOrder(c, pieces, inOrder(len(pieces)), func(entry int32, _ *ledger, room []int32) int32 {
 		k := &c.pieces[pieces[entry]]
 		best := int32(none)
 		for _, d := range room {

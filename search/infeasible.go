@@ -178,7 +178,7 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {
 		if high == most {
-			return 0, hopeless(sized(most), sized(p.Topology.Devices).budgets.less(int64(p.Topology.Usable(p.Topology.Largest()))))
+			return 0, hopeless(sized(most), sized(p.Topology.Devices).ownBudget.less(int64(p.Topology.Usable(p.Topology.Largest()))))
 		}
 		low, high = high, min(2*high, most)
 	}
@@ -231,7 +231,7 @@ func hopeless(c *catalog, budgets perPhase) string {
 	for _, k := range c.whole() {
 		narrowest = append(narrowest, finest(c, k))
 	}
-	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
+	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.bytes(a), c.bytes(b)) })
 	k := &c.pieces[worst]
 	if !c.exceeds(worst) {
 		if len(c.all) < hardware.MaxDevices {
@@ -256,5 +256,5 @@ func hopeless(c *catalog, budgets perPhase) string {
 	}
 	memory := math.Ceil(taken/(1-t.KeptShare())/step) * step
 	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; in this cluster the table needs devices of at least %v",
-		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.own[f]), unit.Bytes(max(0, c.budgets[f])), unit.Bytes(memory))
+		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.own[f]), unit.Bytes(max(0, c.ownBudget[f])), unit.Bytes(memory))
 }

@@ -105,13 +105,13 @@ func (w *worker) place(d *division, limit int64, evaluations *int64) bool {
 	w.scorer.Reset()
 	copy(w.load, c.base)
 	clear(w.dims)
-	_, failed := placeInOrder(c, d.pieces, d.order, func(i int32, used []int64, room []int32) int32 {
+	_, failed := placeInOrder(c, d.pieces, d.order, func(i int32, l *ledger, room []int32) int32 {
 		k := &c.pieces[d.pieces[i]]
 		known := n < len(w.steps) && w.steps[n].dims <= limit
 		if !known {
 			to := int32(none)
 			for _, d := range room {
-				if w.dims[d]+k.dims <= limit && (to == none || lighter(w.load, used, d, to)) {
+				if w.dims[d]+k.dims <= limit && (to == none || c.lighter(w.load, l, d, to)) {
 					to = d
 				}
 			}

@@ -118,7 +118,7 @@ func (l *layout) clear() {
 	for t := range l.tables {
 		l.tables[t] = l.tables[t][:0]
 	}
-	l.ledger.clear(l.c.budgets)
+	l.ledger.clear(l.c.ownBudget)
 	for d := range l.held {
 		l.held[d] = l.held[d][:0]
 	}
@@ -456,7 +456,7 @@ func (l *layout) excesses() (bytes int64) {
 // counts as one that exceeds it by all HBM of the largest device, if the engine does not run that.
 func (l *layout) beyond(d int32, more *perPhase) int64 {
 	if l.c.rules.NoIdle && l.empty(d, more) {
-		return l.c.budget
+		return l.c.budget[l.c.phase]
 	}
 	return max(0, l.ledger.beyond(d, more))
 }

@@ -79,7 +79,7 @@ type ledger struct {
 func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
-		budget: c.budgets, hostBudget: c.hostBudget, pieces: make([]int32, len(c.problem.Tables)), blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
+		budget: c.ownBudget, hostBudget: c.hostBudget, pieces: make([]int32, len(c.problem.Tables)), blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
 		own: make([]perPhase, n), host: make([]int64, n), shorter: make([]perPhase, n), onHost: make([]perPhase, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n), hostTaken: peaks.New[int64](n),
 	}

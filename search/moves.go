@@ -510,7 +510,8 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 	const g = problem.ColumnGranule
 	k := &m.c.pieces[m.c.inForm(whole, m.c.pieces[whole].members[0].width, form)]
 	first := k.members[0]
-	n := (k.bytes + m.c.budget - 1) / max(1, m.c.budget)
+	budget := max(1, m.c.budget[m.c.phase])
+	n := (k.own[m.c.phase] + budget - 1) / budget
 	if m.hostBudget > 0 {
 		n = max(n, (k.hostBytes+m.hostBudget-1)/m.hostBudget)
 	}

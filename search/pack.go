@@ -91,7 +91,7 @@ func (p *packer) pour(chosen []*variant) {
 	}
 	order := inOrder(len(chosen))
 	size := func(v *variant) float64 {
-		return float64(v.bytes(v.least())[p.c.phase])/float64(p.c.budget) +
+		return float64(v.bytes(v.least())[p.c.phase])/float64(p.c.budget[p.c.phase]) +
 			float64(v.hostBytes(v.least()))/float64(max(1, p.c.hostBudget))
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
@@ -106,7 +106,7 @@ func (p *packer) pour(chosen []*variant) {
 // overflow returns the bytes by which devices overflow, as shares of what a device has.
 func (p *packer) overflow() (share float64) {
 	for d, host := range p.host {
-		share += float64(max(0, -p.left(int32(d))))/float64(p.c.budget) + float64(max(0, -host))/float64(max(1, p.c.hostBudget))
+		share += float64(max(0, -p.left(int32(d))))/float64(p.c.budget[p.c.phase]) + float64(max(0, -host))/float64(max(1, p.c.hostBudget))
 	}
 	return share
 }

@@ -105,8 +105,8 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		}
 		leave(p, budget)
 		c = newCatalog(p, nil)
-		if c.budget != budget {
-			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
+		if c.budget[c.phase] != budget {
+			t.Fatalf("got a budget of %d, want %d", c.budget[c.phase], budget)
 		}
 		pk := newPacker(c, apiece(columnsOf(c)))
 		if pk.overflow() > 0 {

@@ -62,7 +62,7 @@ func (d *division) halvable(c *catalog, n int) []int32 {
 	n = min(n, len(d.pieces))
 	largest := inOrder(len(d.pieces))
 	slices.SortStableFunc(largest, func(a, b int32) int {
-		return cmp.Compare(c.pieces[d.pieces[b]].bytes, c.pieces[d.pieces[a]].bytes)
+		return cmp.Compare(c.bytes(d.pieces[b]), c.bytes(d.pieces[a]))
 	})
 	both := append(largest[:n:n], d.order[:n]...)
 	slices.Sort(both)

@@ -254,7 +254,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		j, ok := b.scorer.(Joint)
 		b.exact = heat < raceHeat && ok && j.Joint()
 		b.reset(base)
-		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget)
+		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget[on.catalog.phase])
 		b.crowding = b.firstCrowding
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if ended {

@@ -76,7 +76,7 @@ func rollout(r *run) (s state, err error) {
 			random = rand.New(rand.NewPCG(r.opt.Seed, 0x726f6c6c6f7574+uint64(sample)))
 		}
 		order, choose := r.opt.Policy.Begin(r.catalog.problem, shards, random)
-		devices, failed := placeInOrder(r.catalog, pieces, order, func(entry int32, _ []int64, room []int32) int32 {
+		devices, failed := placeInOrder(r.catalog, pieces, order, func(entry int32, _ *ledger, room []int32) int32 {
 			return choose(entry, room)
 		})
 		if failed == none {

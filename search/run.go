@@ -170,7 +170,7 @@ func (r *run) forced() ([]int32, error) {
 	}
 	i := int32(slices.Index(pieces, failed))
 	e := infeasible(r.catalog, r.opt.Method, pieces, nil, i)
-	e.Proven = r.catalog.pieces[failed].bytes > r.catalog.budget
+	e.Proven = r.catalog.bytes(failed) > r.catalog.budget[r.catalog.phase]
 	return nil, e
 }
 

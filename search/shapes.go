@@ -128,12 +128,12 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 		piece := &c.pieces[k]
 		b.mean.time += piece.alone / devices
 		b.mean.dims += float64(piece.dims) / devices
-		b.mean.bytes += float64(piece.bytes) / devices
+		b.mean.bytes += float64(piece.own[b.c.phase]) / devices
 	}
 	b.dimTarget = dimRoom * b.mean.dims
 	share := func(k int32) float64 {
 		piece := &c.pieces[k]
-		return max(piece.alone/b.target, float64(piece.bytes)/float64(c.budget))
+		return max(piece.alone/b.target, float64(piece.own[b.c.phase])/float64(c.budget[c.phase]))
 	}
 	slices.SortFunc(b.byShare, func(x, y int32) int {
 		return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(c.pieces[x].members[0].table, c.pieces[y].members[0].table))
@@ -178,7 +178,7 @@ func (b *builder) build(s shape) bool {
 		piece := &b.c.pieces[k]
 		b.rest.time -= piece.alone / devices
 		b.rest.dims -= float64(piece.dims) / devices
-		b.rest.bytes -= float64(piece.bytes) / devices
+		b.rest.bytes -= float64(piece.own[b.c.phase]) / devices
 		if !b.place(k) {
 			return false
 		}
@@ -343,7 +343,7 @@ func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 	b.evaluations += int64(len(b.looks))
 	b.candidates = b.candidates[:0]
 	for i, d := range b.looks {
-		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d][b.c.phase]+piece.bytes) - b.fillOf(d)})
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d][b.c.phase]+piece.own[b.c.phase]) - b.fillOf(d)})
 	}
 }
 
@@ -374,7 +374,7 @@ const mostLooks = 24
 
 // refill notes how full a device is.
 func (b *builder) refill(d int32) {
-	b.full[d] = eighth(b.compute[d]/b.target) + eighth(float64(b.dims[d])/b.dimTarget) + eighth(float64(b.own[d][b.c.phase])/float64(b.c.budget))
+	b.full[d] = eighth(b.compute[d]/b.target) + eighth(float64(b.dims[d])/b.dimTarget) + eighth(float64(b.own[d][b.c.phase])/float64(b.c.budget[b.c.phase]))
 }
 
 // fillOf returns how full a device is now.
@@ -418,7 +418,7 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
 	x := eighth((time + b.rest.time) / b.target)
 	x += eighth((float64(dims) + b.rest.dims) / b.dimTarget)
-	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget))
+	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget[b.c.phase]))
 	for range 3 - b.sharp {
 		x = math.Sqrt(x)
 	}

@@ -42,19 +42,19 @@ func spreadUnread(r *run, best placement, bags bool) placement {
 	}
 	free := make([]int64, len(c.all))
 	for d := range free {
-		free[d] = c.budget - c.short[d]
+		free[d] = c.budget[c.phase] - c.short[d]
 	}
 	var parts []placed
 	for _, p := range best.parts {
 		if k := &c.pieces[p.piece]; !unread[k.members[0].table] {
 			parts = append(parts, p)
-			c.eachOf(k.span, p.device, func(_ int, d int32) { free[d] -= k.bytes })
+			c.eachOf(k.span, p.device, func(_ int, d int32) { free[d] -= k.own[c.phase] })
 		}
 	}
-	slices.SortStableFunc(loose, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })
+	slices.SortStableFunc(loose, func(a, b int32) int { return cmp.Compare(c.bytes(b), c.bytes(a)) })
 	for _, k := range loose {
 		to := slices.MaxFunc(c.allowed(&c.pieces[k]), func(a, b int32) int { return cmp.Compare(free[a], free[b]) })
-		if free[to] -= c.pieces[k].bytes; free[to] < 0 {
+		if free[to] -= c.bytes(k); free[to] < 0 {
 			return placement{}
 		}
 		parts = append(parts, placed{k, to})
