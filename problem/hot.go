@@ -11,18 +11,18 @@ import (
 // lookups over the mean of the devices, and the bytes that it has more than under even lookups. The problem must be valid,
 // and the table read.
 func (p *Problem) HotBlock(i int) (load float64, more unit.Bytes) {
-	n, t := p.Topology.Devices, &Deduplicated(p).Tables[i]
-	block := BlockOf(p, i, n)
-	load = block.PoolingFactor() / t.PoolingFactor() * float64(t.NonEmptyBlocks(n))
-	even := *p
-	even.Tables = slices.Clone(p.Tables)
-	even.Tables[i].Access = access.Distribution{Kind: access.Uniform}
-	return load, p.blockBytes(i) - even.blockBytes(i)
+	n, one := p.Topology.Devices, *p
+	one.Tables = slices.Clone(p.Tables[i : i+1])
+	t, block := &one.Tables[0], BlockOf(&one, 0, n)
+	load = block.PoolingFactor() / exchanged(&one, t) * float64(t.NonEmptyBlocks(n))
+	more = one.blockBytes()
+	t.Access = access.Distribution{Kind: access.Uniform}
+	return load, more - one.blockBytes()
 }
 
-// blockBytes returns the most bytes of a row_wise block of table i in a phase of the step.
-func (p *Problem) blockBytes(i int) unit.Bytes {
-	t := &p.Tables[i]
-	_, m := p.ShardMemory(Shard{Table: i, Columns: Range{End: int64(t.Dim)}, Rows: Range{End: t.BlockRows(p.Topology.Devices)}, ShardingType: RowWise}).Peak()
+// blockBytes returns the most bytes of a row_wise block of the first table in a phase of the step.
+func (p *Problem) blockBytes() unit.Bytes {
+	t := &p.Tables[0]
+	_, m := p.ShardMemory(Shard{Columns: Range{End: int64(t.Dim)}, Rows: Range{End: t.BlockRows(p.Topology.Devices)}, ShardingType: RowWise}).Peak()
 	return m.Used()
 }
