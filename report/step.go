@@ -77,7 +77,7 @@ func trust(s *neuroshard.Step) string {
 		return fmt.Sprintf("%s, calibrated by a measured step of %v, which is shorter than the predicted embeddings: all times are scaled to it", stack, s.Input.Measured.Step)
 	case s.Calibrated:
 		return fmt.Sprintf("%s, calibrated by a measured step of %v", stack, s.Input.Measured.Step)
-	case s.ErrorPercent > 0 && s.Unseen:
+	case s.Unseen:
 		return fmt.Sprintf("%s, fitted to measured steps of other GPUs or fewer hosts: docs/RESULTS.md", stack)
 	case s.ErrorPercent > 0:
 		return fmt.Sprintf("%s, fitted to measured steps: docs/RESULTS.md", stack)

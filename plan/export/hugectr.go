@@ -104,6 +104,8 @@ type hugectr struct {
 type sliced struct {
 	name   string
 	slices int
+	// unique says that the table's indices are deduplicated.
+	unique bool
 }
 
 func (e *hugectr) table(t *plan.Table) {
@@ -127,7 +129,7 @@ func (e *hugectr) table(t *plan.Table) {
 	for _, gpu := range plan.Holders(t.Shards) {
 		e.matrix[gpu] = append(e.matrix[gpu], t.Name)
 	}
-	e.mp = append(e.mp, sliced{t.Name, count})
+	e.mp = append(e.mp, sliced{t.Name, count, t.IndexDedup})
 }
 
 // grid returns the number of equal slices of a grid table, whose devices must follow each other in the
@@ -175,13 +177,9 @@ type compression struct{ Unique, Reduction []string }
 
 // compressed returns the tables of the compression strategy.
 func (e *hugectr) compressed() (unique, reduction []string) {
-	dedup := map[string]bool{}
-	for i := range e.plan.Tables {
-		dedup[e.plan.Tables[i].Name] = e.plan.Tables[i].IndexDedup
-	}
 	reduction = []string{}
 	for _, t := range e.mp {
-		if dedup[t.name] {
+		if t.unique {
 			unique = append(unique, t.name)
 		} else {
 			reduction = append(reduction, t.name)
