@@ -10,7 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Whether the indices of a table are deduplicated, a search takes as given. So if tables have
+// A search takes as given whether the indices of a table are deduplicated. So if tables have
 // problem.Table.ChooseDedup, there is a search for each of problem.DedupChoices, and the placement with
 // the shortest step, or else the least cost, is the plan. The searches share the limits of one.
 

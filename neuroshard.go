@@ -103,7 +103,7 @@ type Result struct {
 	// Untried are the numbers of sharding groups that divide the devices and that a caller of
 	// PlanReplicas had no problem for, ascending: the caller sets them, for reports.
 	Untried []Untried
-	// Dedup are the choices of deduplicated tables that Plan tried, the plan without first; nil if there
+	// Dedup are the choices of deduplicated tables that Plan tried, the one without any first; nil if there
 	// was no choice.
 	Dedup []DedupChoice
 	// Doubts are those about a move from an old plan (package replan). They come first in Warnings.

@@ -95,9 +95,8 @@ func (m *Model) Manifest() modelfile.Manifest { return m.manifest }
 // hardware.Profiles, or what the model's manifest states.
 func (m *Model) Hardware() hardware.Profile { return m.hardware }
 
-// Like returns the model as one of another device, which no sample is of: features and closed forms have
-// the numbers of the device, and the corrections of the nets stay. Doubts says so. It fails for warps of
-// other sizes.
+// Like returns the model for another device, which has no samples: features and closed forms have the
+// numbers of the device, and the nets stay. Doubts says so. It fails if the device has warps of another size.
 func (m *Model) Like(device hardware.Profile) (*Model, error) {
 	if device.Warp() != m.hardware.Warp() {
 		return nil, fmt.Errorf("device %q has warps of %d lanes, and model %q of %d", device.Name, device.Warp(), m.manifest.ID, m.hardware.Warp())

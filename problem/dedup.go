@@ -85,12 +85,12 @@ func Deduplicated(p *Problem) *Problem {
 
 // DedupChoices returns the problems in which IndexDedup is decided for all tables with ChooseDedup, the one without
 // first. Where the engine has tables of several kinds (EngineRules.SequenceDedup), the other has it for all tables.
-// Else each further problem has it for more tables, those first that exchange the most columns less. It returns p
-// alone if nothing is to choose.
+// Else each further problem has it for more tables, those first that save the most columns of the exchange. It returns
+// p alone if there is nothing to choose.
 func DedupChoices(p *Problem) []*Problem {
 	var order []int
 	saved := make([]float64, len(p.Tables)) // columns of a sample
-	with := decide(p, func(i int) bool { return p.Tables[i].ChooseDedup })
+	with := decide(p, func(int) bool { return true })
 	for i := range p.Tables {
 		t := &with.Tables[i]
 		if !t.ChooseDedup || p.Hierarchy.On() || p.Engine.Rules().SequenceDedup && t.poolsOwn() || !slices.ContainsFunc(ShardingTypes(), t.Permits) {

@@ -24,7 +24,7 @@ import (
 //	prefetch     3 R + Q + 2 X + F    3 R + Q + 2 X + F  3 R + X + F           2 Q + P + 2 U  Q + P + 2 U  U
 //	semi-sync    3 R + 3 Q + 3 X + 2 F, always                                 3 (Q + P + U)
 //
-// A table that is pooled and cut by rows has P in the place of Q. While X lives, F counts
+// A table that is pooled and cut by rows has P in the place of Q. While the X of the same batch lives, F counts
 // no values but under semi-sync, as they are those of X. Sequences keep three times the offsets, four times under semi-sync. Q is
 // counted even where the features of a batch are in the order of the plan, which needs no copy: a plan
 // does not know that. Semi-sync also keeps the vectors that are trained while those of the next batch come: V of

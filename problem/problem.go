@@ -104,7 +104,7 @@ type Table struct {
 	// use_index_dedup, HugeCTR's CompressionStrategy.Unique; dedup.go). A pooled table with it is
 	// never DataParallel.
 	IndexDedup bool
-	// ChooseDedup is true if a plan decides IndexDedup (DedupChoices), which is then not that of an input.
+	// ChooseDedup is true if the plan decides IndexDedup (DedupChoices). What the input states of it then does not count.
 	ChooseDedup bool
 	// KernelSettings names settings of the engine's kernels, such as how they check indices;
 	// empty stands for the engine's own. Tables of different KernelSettings are never in one

@@ -119,7 +119,7 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 	return model, bad(err, "make it again with: neuroshard lab train")
 }
 
-// loadDevice reads a device's file, and returns the cost model of the device that it is like, with its numbers.
+// loadDevice reads a device's file, and returns the cost model of the profile under like, with the device's numbers.
 func (a *app) loadDevice(path string) (*cost.Model, error) {
 	name, r, err := a.open(path)
 	if err != nil {

@@ -47,8 +47,8 @@ type Workload struct {
 	Pooling   problem.Pooling
 	// IndexDistribution is what the source says of its indices, in its words.
 	IndexDistribution string
-	// Access is what the accesses of tables are taken to be for which the source states nothing else: access.Zipf
-	// with the stated exponent, or access.Unstated, with the index law of the source's data.
+	// Access is that of tables whose accesses the source does not state one by one: access.Zipf with the
+	// stated exponent, or access.Unstated, with the index law of the source's data.
 	Access access.Distribution
 	// AssumedDistribution is true where the source states no distribution, so
 	// that one has to be assumed.
@@ -108,7 +108,7 @@ type tableSet struct {
 // loadRanks is the number of ranks of tableSet.Load.
 const loadRanks = 32
 
-// access returns the accesses of a table of the set, of which a rank of the workload has samples.
+// access returns the accesses of a table of the set, in the samples of one rank if Distinct is stated.
 func (g *tableSet) access(w *Workload) access.Distribution {
 	if g.Distinct == 0 {
 		return w.Access
