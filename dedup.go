@@ -58,13 +58,18 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 		case i == 0:
 			first = err
 		}
-		tried = append(tried, one)
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
+			break // nobody knows whether it fits
+		}
+		if tried = append(tried, one); ctx.Err() != nil {
 			break
 		}
 	}
 	if best == nil {
 		return search.Result{}, nil, first
+	}
+	if len(tried) < len(choices) {
+		found.Status = search.Interrupted
 	}
 	*l, l.choices = *best, all[:len(tried)]
 	found.Stats, found.Optimal = stats, found.Optimal && len(tried) == len(choices) && len(choices) == 2

@@ -742,8 +742,11 @@ func (v *validator) memory() {
 		if v.foreign || i >= len(v.pl.Devices) {
 			continue
 		}
-		stated := &v.pl.Devices[i]
-		has, then := sums(stated, stated.Memory), sums(&planned[i].Device, planned[i].step[stated.Phase])
+		stated, made := &v.pl.Devices[i], planned[i].Device
+		if stated.Pools == 0 { // a plan of an earlier program does not state them
+			want.Pools, made.Pools = 0, 0
+		}
+		has, then := sums(stated, stated.Memory), sums(&made, planned[i].step[stated.Phase])
 		for k, sum := range sums(&want.Device, want.step[stated.Phase]) {
 			switch {
 			case has[k].value != then[k].value:

@@ -51,6 +51,12 @@ func TestValidateMutations(t *testing.T) {
 		// want are the rules of the violations, in order.
 		want string
 	}{
+		{"of a program that knew no pools", func(_ *problem.Problem, pl *Plan) {
+			for d := range pl.Devices {
+				pl.Devices[d].Pools = 0
+			}
+		}, true, ""},
+		{"other pools", func(_ *problem.Problem, pl *Plan) { pl.Devices[2].Pools++ }, true, "stated"},
 		// Modules.
 		{"another module", func(p *problem.Problem, pl *Plan) {
 			p.Tables[user].Module, p.Tables[item].Module, p.Tables[word].Module = "a.ebc", "b.ebc", "c.ebc"

@@ -144,7 +144,7 @@ var tableFields = []Field[Table]{
 	{Key: "weighted", About: "weighted is true if lookups carry a weight", ForAll: true, At: func(t *Table) any { return &t.Weighted }},
 	{Key: "prefetch", About: "prefetch is true if the engine prefetches the rows of a cached table (TorchRec's prefetch_pipeline)", ForAll: true, At: func(t *Table) any { return &t.Prefetch }},
 	{Key: "index_dedup", About: "index_dedup is true if each device sends an index of its samples once (TorchRec's use_index_dedup, HugeCTR's CompressionStrategy.Unique)", ForAll: true, At: func(t *Table) any { return &t.IndexDedup }},
-	{Key: "choose_dedup", About: "choose_dedup is true if the plan decides index_dedup, by its cost", ForAll: true, At: func(t *Table) any { return &t.ChooseDedup }},
+	{Key: "choose_dedup", About: "choose_dedup is true if the plan decides index_dedup, by its cost; re-plans keep it", ForAll: true, At: func(t *Table) any { return &t.ChooseDedup }},
 	{Key: "kernel_settings", About: "kernel_settings names settings of the engine's kernels: tables of different ones are never in one operator", At: func(t *Table) any { return &t.KernelSettings }},
 	{Key: "precision", About: "precision is the number format of the weights; the default is fp32", ForAll: true, At: func(t *Table) any { return &t.Precision }},
 	{Key: "output_precision", About: "output_precision is the number format of the table's vectors, for accounting torchrec; the default is that of the weights", At: func(t *Table) any { return &t.OutputPrecision }},

@@ -30,7 +30,7 @@ func hotRows(p *problem.Problem) string {
 	var hot []hotTable
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		if t.Pooling != problem.PoolingNone || !t.Permits(problem.RowWise) || !(t.PoolingFactor() > 0) {
+		if !t.Apart() || !t.Permits(problem.RowWise) || !(t.PoolingFactor() > 0) {
 			continue
 		}
 		if load, more := p.HotBlock(i); load >= 1.05 { // printed, less would be 1.0

@@ -254,7 +254,7 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 		add("against", g.text(OneLine(g.Method)))
 	}
 	if s.Bound != nil {
-		add("bound", fmt.Sprintf("no plan%s takes less than %v: at most %s less", boundOf(pl), *s.Bound, percent(*s.Left, 100)))
+		add("bound", fmt.Sprintf("no plan%s takes less than %v: at most %s less", boundOf(pl, r, p), *s.Bound, percent(*s.Left, 100)))
 	}
 	if s.Waiting != nil {
 		add("waiting", fmt.Sprintf("devices wait %s of the time for the slowest one, in the mean", percent(*s.Waiting, 100)))
@@ -334,9 +334,13 @@ func (g Gain) invalid() string {
 }
 
 // boundOf names the plans that the bound counts, if not all.
-func boundOf(pl *plan.Plan) string {
+func boundOf(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem) string {
 	if pl.Cluster.WeightsOnly {
 		return " of tables whole or cut by columns"
+	}
+	chosen := func(t problem.Table) bool { return t.ChooseDedup }
+	if p != nil && slices.ContainsFunc(p.Tables, chosen) && (r == nil || len(r.Dedup) != 2) {
+		return " that deduplicates the tables of a set that was tried"
 	}
 	return ""
 }
