@@ -34,17 +34,11 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 	var stats search.Stats
 	started, all := time.Now(), make([]*Planner, len(choices))
 	for i, p := range choices {
-		opt := l.opt
-		if left := len(choices) - i; opt.Search.Budget > 0 {
-			opt.Search.Budget = max(time.Nanosecond, (opt.Search.Budget-time.Since(started))/time.Duration(left))
-		} else if opt.Search.MaxEvaluations > 0 {
-			opt.Search.MaxEvaluations = max(1, (opt.Search.MaxEvaluations-stats.Evaluations)/int64(left))
-		}
 		if all[i], err = NewPlanner(context.WithoutCancel(ctx), p, l.opt); err != nil {
 			return search.Result{}, nil, err
 		}
 		one := DedupChoice{Tables: chosenDedup(p)}
-		other, err := all[i].Search(ctx, opt.Search)
+		other, err := all[i].Search(ctx, part(l.opt.Search, len(choices)-i, time.Since(started), stats.Evaluations))
 		switch {
 		case err == nil:
 			stats = together(stats, other.Stats)
@@ -74,6 +68,16 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 	*l, l.choices = *best, all[:len(tried)]
 	found.Stats, found.Optimal = stats, found.Optimal && len(tried) == len(choices) && len(choices) == 2
 	return found, tried, nil
+}
+
+// part returns the options of the next of some searches, which share what is left of the limits.
+func part(opt search.Options, searches int, spent time.Duration, evaluations int64) search.Options {
+	if opt.Budget > 0 {
+		opt.Budget = max(time.Nanosecond, (opt.Budget-spent)/time.Duration(searches))
+	} else if opt.MaxEvaluations > 0 {
+		opt.MaxEvaluations = max(1, (opt.MaxEvaluations-evaluations)/int64(searches))
+	}
+	return opt
 }
 
 // chosenDedup returns the number of tables whose indices are deduplicated by choice.
