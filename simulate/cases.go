@@ -1,14 +1,16 @@
 package simulate
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -32,6 +34,28 @@ const (
 	maxShareError = 0.01
 )
 
+// caseFile is the input. Cases are run as they are read, so that they take no memory.
+type caseFile struct {
+	Compute casesOf[computeCase, computeResult, *computeCase] `json:"compute"`
+	Comm    casesOf[commCase, commResult, *commCase]          `json:"comm"`
+}
+
+// casesOf are the results of a list of cases.
+type casesOf[C, R any, P interface {
+	*C
+	run() (R, error)
+}] []R
+
+// UnmarshalJSONFrom reads a list of cases, and runs each.
+func (l *casesOf[C, R, P]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*l = casesOf[C, R, P]{}
+	return jsonfile.List(d, math.MaxInt, func(_ int, c *C) error {
+		result, err := P(c).run()
+		*l = append(*l, result)
+		return err
+	})
+}
+
 // RunCases reads cases from r, simulates them and writes the results to w, as one JSON
 // object in the order of the input:
 //
@@ -42,15 +66,21 @@ const (
 // Ids are numbers or strings, and are written as they were read. Times have full
 // precision. RunCases fails at the first fault, and then writes nothing.
 func RunCases(r io.Reader, w io.Writer) error {
-	limited := &io.LimitedReader{R: r, N: int64(MaxCasesBytes) + 1}
-	out, err := runAll(json.NewDecoder(limited))
+	text, err := io.ReadAll(io.LimitReader(r, int64(MaxCasesBytes)+1))
 	switch {
-	case limited.N <= 0:
-		return fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
 	case err != nil:
-		return err
+		return fmt.Errorf("reading cases: %w", err)
+	case len(text) > int(MaxCasesBytes):
+		return fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
 	}
-	line, err := json.Marshal(out)
+	var in caseFile
+	if err := jsonfile.Unmarshal(text, &in, json.RejectUnknownMembers(false)); err != nil {
+		return fmt.Errorf("the cases: %w", err)
+	}
+	if in.Compute == nil && in.Comm == nil {
+		return errors.New(`the cases: give one JSON object of the form {"compute":[...],"comm":[...]}`)
+	}
+	line, err := json.Marshal(results{Source, ModelVersion, in.Compute, in.Comm})
 	if err == nil {
 		_, err = w.Write(append(line, '\n'))
 	}
@@ -58,108 +88,6 @@ func RunCases(r io.Reader, w io.Writer) error {
 		return fmt.Errorf("writing results: %w", err)
 	}
 	return nil
-}
-
-// runAll runs each case as it is read, so that memory grows with the results alone.
-func runAll(in *json.Decoder) (results, error) {
-	out := results{Source: Source, Model: ModelVersion, Compute: []computeResult{}, Comm: []commResult{}}
-	form := errors.New(`the cases: give one JSON object of the form {"compute":[...],"comm":[...]}`)
-	if first, err := in.Token(); err != nil {
-		return out, unread(err)
-	} else if first != json.Delim('{') {
-		return out, form
-	}
-	listed := false
-	for in.More() {
-		key, err := in.Token()
-		if err != nil {
-			return out, unread(err)
-		}
-		switch key {
-		case "compute":
-			out.Compute = out.Compute[:0]
-			err = list(in, form, func(i int) error {
-				var c computeCase
-				return runCase(in, "compute", i, &c, &c.ID, &out.Compute, c.run)
-			})
-		case "comm":
-			out.Comm = out.Comm[:0]
-			err = list(in, form, func(i int) error {
-				var c commCase
-				return runCase(in, "comm", i, &c, &c.ID, &out.Comm, c.run)
-			})
-		default:
-			var other json.RawMessage
-			if err = in.Decode(&other); err != nil {
-				err = unread(err)
-			}
-			key = nil
-		}
-		if err != nil {
-			return out, err
-		}
-		listed = listed || key != nil
-	}
-	if _, err := in.Token(); err != nil { // the end of the object
-		return out, unread(err)
-	}
-	if _, err := in.Token(); err == nil || !listed && errors.Is(err, io.EOF) {
-		return out, form
-	} else if !errors.Is(err, io.EOF) {
-		return out, unread(err)
-	}
-	return out, nil
-}
-
-// list calls each for the cases of a list.
-func list(in *json.Decoder, form error, each func(i int) error) error {
-	if begin, err := in.Token(); err != nil {
-		return unread(err)
-	} else if begin != json.Delim('[') {
-		return form
-	}
-	for i := 0; in.More(); i++ {
-		if err := each(i); err != nil {
-			return err
-		}
-	}
-	if _, err := in.Token(); err != nil {
-		return unread(err)
-	}
-	return nil
-}
-
-// runCase reads the case at a place of a list, and adds its result.
-func runCase[R any](in *json.Decoder, list string, place int, c any, id *json.RawMessage, to *[]R, run func() (R, error)) error {
-	if err := in.Decode(c); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if !errors.As(err, &wrong) {
-			return unread(err)
-		}
-		return caseError(list, place, *id, fmt.Errorf("%s: %s has the wrong type or is too large", cmp.Or(wrong.Field, "it"), wrong.Value))
-	}
-	result, err := run()
-	if err != nil {
-		return caseError(list, place, *id, err)
-	}
-	*to = append(*to, result)
-	return nil
-}
-
-// unread says that the input is not JSON, or cannot be read.
-func unread(err error) error {
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("the cases are not whole JSON: %w", err)
-}
-
-// caseError names the case of an error by its id, or by its place in the list.
-func caseError(list string, place int, id json.RawMessage, err error) error {
-	if checkID(id) != nil {
-		return fmt.Errorf("%s case at place %d: %w", list, place, err)
-	}
-	return fmt.Errorf("%s case %.40s: %w", list, id, err)
 }
 
 type results struct {
@@ -170,41 +98,41 @@ type results struct {
 }
 
 type computeResult struct {
-	ID       json.RawMessage `json:"id"`
-	Forward  unit.Millis     `json:"forward_ms"`
-	Backward unit.Millis     `json:"backward_ms"`
+	ID       jsontext.Value `json:"id"`
+	Forward  unit.Millis    `json:"forward_ms"`
+	Backward unit.Millis    `json:"backward_ms"`
 }
 
 type commResult struct {
-	ID       json.RawMessage `json:"id"`
-	Forward  []unit.Millis   `json:"forward_ms"`
-	Backward []unit.Millis   `json:"backward_ms"`
+	ID       jsontext.Value `json:"id"`
+	Forward  []unit.Millis  `json:"forward_ms"`
+	Backward []unit.Millis  `json:"backward_ms"`
 }
 
 // computeCase is an operator. Whole numbers are floats, because tools write 5, 5.0 and 5e9.
 type computeCase struct {
-	ID          json.RawMessage `json:"id"`
-	Profile     string          `json:"profile"`
-	Batch       float64         `json:"batch"`
-	WeightBytes float64         `json:"weight_bytes"`
-	OutputBytes float64         `json:"output_bytes"`
-	IndexBytes  float64         `json:"index_bytes"`
-	Optimizer   string          `json:"optimizer"`
-	Weighted    bool            `json:"weighted"`
-	Pooling     string          `json:"pooling"`
-	LaneRule    string          `json:"lane_rule"`
-	LaunchMode  string          `json:"launch_mode"`
-	Tables      []tableCase     `json:"tables"`
+	ID          jsontext.Value `json:"id"`
+	Profile     string         `json:"profile"`
+	Batch       float64        `json:"batch"`
+	WeightBytes float64        `json:"weight_bytes"`
+	OutputBytes float64        `json:"output_bytes"`
+	IndexBytes  float64        `json:"index_bytes"`
+	Optimizer   string         `json:"optimizer"`
+	Weighted    bool           `json:"weighted"`
+	Pooling     string         `json:"pooling"`
+	LaneRule    string         `json:"lane_rule"`
+	LaunchMode  string         `json:"launch_mode"`
+	Tables      []tableCase    `json:"tables"`
 }
 
-// UnmarshalJSON reads a case that may leave out what has a default.
-func (c *computeCase) UnmarshalJSON(text []byte) error {
+// UnmarshalJSONFrom reads a case that may leave out what has a default.
+func (c *computeCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields computeCase
 	*c = computeCase{
 		Batch: missing, WeightBytes: missing, OutputBytes: problem.OutputBytes, IndexBytes: problem.IndexBytes, Pooling: problem.SumPooling.String(),
 		LaneRule: problem.LanesByWidest.String(), LaunchMode: "graph",
 	}
-	return json.Unmarshal(text, (*fields)(c))
+	return json.UnmarshalDecode(d, (*fields)(c))
 }
 
 // tableCase is a table of an operator. Without Reuse its lookups are uniform draws.
@@ -220,11 +148,11 @@ type tableCase struct {
 	Pooling any `json:"pooling"`
 }
 
-// UnmarshalJSON reads a table that may leave out what has a default.
-func (t *tableCase) UnmarshalJSON(text []byte) error {
+// UnmarshalJSONFrom reads a table that may leave out what has a default.
+func (t *tableCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields tableCase
 	*t = tableCase{Rows: missing, Dim: missing, Lookups: missing, Features: 1}
-	return json.Unmarshal(text, (*fields)(t))
+	return json.UnmarshalDecode(d, (*fields)(t))
 }
 
 func (c *computeCase) run() (computeResult, error) {
@@ -326,21 +254,21 @@ func (t *tableCase) table(op *Op) (Table, error) {
 // commCase is the exchanges of pooled vectors, by default of ranks that are on one host and ready at
 // once.
 type commCase struct {
-	ID           json.RawMessage `json:"id"`
-	Profile      string          `json:"profile"`
-	Ranks        float64         `json:"ranks"`
-	RanksPerNode float64         `json:"ranks_per_node"`
-	Batch        float64         `json:"global_batch"`
-	ElementBytes float64         `json:"element_bytes"`
-	DimSums      numberList      `json:"dim_sums"`
-	Start        numberList      `json:"start_ms"`
+	ID           jsontext.Value `json:"id"`
+	Profile      string         `json:"profile"`
+	Ranks        float64        `json:"ranks"`
+	RanksPerNode float64        `json:"ranks_per_node"`
+	Batch        float64        `json:"global_batch"`
+	ElementBytes float64        `json:"element_bytes"`
+	DimSums      numberList     `json:"dim_sums"`
+	Start        numberList     `json:"start_ms"`
 }
 
-// UnmarshalJSON reads a case that may leave out what has a default.
-func (c *commCase) UnmarshalJSON(text []byte) error {
+// UnmarshalJSONFrom reads a case that may leave out what has a default.
+func (c *commCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields commCase
 	*c = commCase{Ranks: missing, Batch: missing, ElementBytes: problem.OutputBytes}
-	return json.Unmarshal(text, (*fields)(c))
+	return json.UnmarshalDecode(d, (*fields)(c))
 }
 
 func (c *commCase) run() (commResult, error) {
@@ -389,7 +317,7 @@ func (c *commCase) exchange() (Comm, error) {
 }
 
 // checkID fails unless the id is a number or a string.
-func checkID(id json.RawMessage) error {
+func checkID(id jsontext.Value) error {
 	if len(id) == 0 || !strings.ContainsRune(`"-0123456789`, rune(id[0])) {
 		return fmt.Errorf("id: give a number or a string")
 	}
@@ -412,10 +340,10 @@ var missing = math.NaN()
 // numberList is a list of numbers, in which null is a missing one.
 type numberList []float64
 
-// UnmarshalJSON reads a list.
-func (l *numberList) UnmarshalJSON(text []byte) error {
+// UnmarshalJSONFrom reads a list.
+func (l *numberList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var list []*float64
-	if err := json.Unmarshal(text, &list); err != nil || list == nil {
+	if err := json.UnmarshalDecode(d, &list); err != nil || list == nil {
 		return err
 	}
 	*l = make(numberList, len(list))

@@ -61,7 +61,7 @@ func runScripts(t *testing.T, folder string) {
 		return path
 	}
 	folders := map[string]string{
-		"EXAMPLES": absolute("../../examples"), "VECTORS": absolute("../../simulate/testdata"),
+		"EXAMPLES":  absolute("../../examples"),
 		"REFERENCE": absolute("../../cost/prototype/testdata"), "MODELS": absolute("../../cost/pretrained/models"),
 	}
 	testscript.Run(t, testscript.Params{

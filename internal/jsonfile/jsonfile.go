@@ -8,7 +8,7 @@
 //
 // A Writer writes JSON piece by piece.
 //
-// Keys that no struct has, keys that occur twice, and text after the value are faults.
+// Keys that no struct has, keys that occur twice, and text after the value are faults, unless options allow them.
 package jsonfile
 
 import (
@@ -48,7 +48,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Unmarshal reads a value into v, a pointer. It fails with an *Error.
 func Unmarshal(data []byte, v any, options ...json.Options) error {
-	err := json.Unmarshal(data, v, append(options, json.RejectUnknownMembers(true))...)
+	err := json.Unmarshal(data, v, append([]json.Options{json.RejectUnknownMembers(true)}, options...)...)
 	if err == nil {
 		return nil
 	}
