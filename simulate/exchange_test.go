@@ -32,31 +32,6 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestCollectivesGrow: each collective takes longer for a larger load, and its moving time
-// is proportional to the load.
-func TestCollectivesGrow(t *testing.T) {
-	n, err := NewDevice(a100(t)).Network(Cluster{Devices: 12, PerHost: 4, Batch: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inHosts := func(elements float64) Collective { c, _ := n.AllReduce(elements); return c }
-	between := func(elements float64) Collective { _, c := n.AllReduce(elements); return c }
-	for what, of := range map[string]func(float64) Collective{
-		"all-to-all": n.AllToAll, "ring": n.Ring, "inside hosts": n.InHosts,
-		"between hosts":            func(x float64) Collective { return n.BetweenHosts(x, x, 3*x) },
-		"all-reduce inside hosts":  inHosts,
-		"all-reduce between hosts": between,
-	} {
-		none, some, twice := of(0), of(64), of(128)
-		if none.Time() != none.Fixed || none.Fixed != some.Fixed || !(none.Fixed > 0) {
-			t.Errorf("%s of nothing: got %+v, want its fixed time", what, none)
-		}
-		if !(some.Moving() > 0) || twice.Moving() != 2*some.Moving() || twice.Bytes != 2*some.Bytes {
-			t.Errorf("%s: got %+v, and %+v of twice the load", what, some, twice)
-		}
-	}
-}
-
 // TestDomain: an NVLink domain of all devices has the exchanges of one host with them, and
 // one of a host changes nothing.
 func TestDomain(t *testing.T) {

@@ -88,69 +88,6 @@ func drawCounts(t *rapid.T, rows int64, batch int) access.Counts {
 	return d.At(rows, pooling, batch)
 }
 
-func drawTable(t *rapid.T, batch int) Table {
-	rows := int64(math.Exp(rapid.Float64Range(0, 25).Draw(t, "ln rows")))
-	return Table{
-		Rows: rows, Dim: 4 * rapid.IntRange(1, rapid.SampledFrom([]int{16, 64, 256}).Draw(t, "most dim/4")).Draw(t, "dim/4"),
-		Bags:     rapid.SampledFrom([]float64{1, 2, 3, .25, 2.5}).Draw(t, "bags"),
-		Counts:   drawCounts(t, rows, batch),
-		LengthCV: max(0, rapid.Float64Range(-1, 3).Draw(t, "length cv")),
-	}
-}
-
-func drawOp(t *rapid.T) (Device, Op) {
-	op := Op{
-		Batch:       rapid.SampledFrom([]int{1, 512, 8192, 32768, 65536}).Draw(t, "batch"),
-		WeightBytes: rapid.SampledFrom([]int{2, 4}).Draw(t, "weight bytes"),
-		Optimizer:   problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
-		Weighted:    rapid.Bool().Draw(t, "weighted"),
-		LaneRule:    problem.LaneRule(rapid.IntRange(0, 1).Draw(t, "lane rule")),
-		Launch:      LaunchMode(rapid.IntRange(0, 1).Draw(t, "launch")),
-	}
-	for range rapid.IntRange(0, 12).Draw(t, "tables") {
-		op.Tables = append(op.Tables, drawTable(t, op.Batch))
-	}
-	return NewDevice(rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile")), op
-}
-
-// TestAnotherTableNeverCostsLess is no theorem: a wide table lowers the number
-// of tables in flight, and so leaves more cache to the others. In every group drawn, the
-// lanes that the wide table idles cost more than that saves. No table drawn is wide enough
-// for the wide kernel, which may make others quicker.
-func TestAnotherTableNeverCostsLess(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d, op := drawOp(t)
-		forward, backward := d.Compute(op)
-		op.Tables = append(op.Tables, drawTable(t, op.Batch))
-		more, moreBack := d.Compute(op)
-		// A part in 1e12 is the rounding of the cache model.
-		if more < forward*(1-1e-12) || moreBack < backward*(1-1e-12) {
-			t.Fatalf("with one more table: got %v and %v, want at least %v and %v", more, moreBack, forward, backward)
-		}
-		if !(more > 0 && moreBack > 0) || math.IsInf(float64(more+moreBack), 0) {
-			t.Fatalf("times: got %v and %v, want finite ones above 0", more, moreBack)
-		}
-	})
-}
-
-func TestComputeGrowsWithBatch(t *testing.T) {
-	for _, kind := range []access.Kind{access.Unstated, access.Uniform} {
-		d := NewDevice(a100(t))
-		var last, lastBack unit.Millis
-		for batch := 64; batch <= 1<<20; batch += batch/8 + 1 {
-			op := Op{Batch: batch}
-			for _, rows := range []int64{100, 1e5, 1e8} {
-				op.Tables = append(op.Tables, Table{Rows: rows, Dim: 32, Counts: access.Distribution{Kind: kind}.At(rows, 10, batch)})
-			}
-			forward, backward := d.Compute(op)
-			if forward < last || backward < lastBack {
-				t.Fatalf("%v, batch %d: got %v and %v, below %v and %v of a smaller batch", kind, batch, forward, backward, last, lastBack)
-			}
-			last, lastBack = forward, backward
-		}
-	}
-}
-
 func TestCommErrors(t *testing.T) {
 	alone := NewDevice(profile(t, "rtx2080ti"))
 	if _, err := alone.InputComm(InputComm{Batch: 512, PerHost: 2, Bags: make([]float64, 3), Lookups: make([]float64, 3)}); err == nil {
@@ -172,25 +109,3 @@ func TestCommErrors(t *testing.T) {
 	}
 }
 
-func TestEqualDimSumsAreQuickest(t *testing.T) {
-	d := NewDevice(a100(t))
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, 16).Draw(t, "ranks")
-		mean := rapid.IntRange(1, 4096).Draw(t, "mean")
-		dims, equal := make([]int, n), make([]int, n)
-		for r := range dims {
-			dims[r], equal[r] = mean, mean
-		}
-		for range rapid.IntRange(1, 20).Draw(t, "moves") {
-			from, to := rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to")
-			moved := rapid.IntRange(0, dims[from]).Draw(t, "moved")
-			dims[from] -= moved
-			dims[to] += moved
-		}
-		_, got, _ := d.Comm(Comm{Batch: 4096, PerHost: 8, DimSums: dims})
-		_, least, _ := d.Comm(Comm{Batch: 4096, PerHost: 8, DimSums: equal})
-		if got[0] < least[0] {
-			t.Fatalf("dim sums %v: got %v, want at least the %v of equal ones", dims, got[0], least[0])
-		}
-	})
-}

@@ -45,17 +45,3 @@ func TestOwnLanesAreNotSlower(t *testing.T) {
 	})
 }
 
-// Beside a table of more than 1,024 columns, another kernel runs, in which bags of unequal
-// lengths do not share warps. So there a table may be slower with lanes of its own.
-func TestWhereOwnLanesAreSlower(t *testing.T) {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 1}, Tables: []problem.Table{
-		{Name: "narrow", Rows: 100_000, Dim: 8, Features: []problem.Feature{{Name: "f", PoolingFactor: 50, LengthCV: 2}}},
-		{Name: "wide", Rows: 100_000, Dim: 1028, Features: []problem.Feature{{Name: "f", PoolingFactor: 0.01}}},
-	}}
-	pricer := NewPricer(p)
-	forward, _ := pricer.GroupCost(allOf(p))
-	own, _ := pricer.Under(problem.LanesByTable).GroupCost(allOf(p))
-	if own < 1.3*forward {
-		t.Errorf("got %v with each table's own lanes, want at least 1.3 times %v", own, forward)
-	}
-}
