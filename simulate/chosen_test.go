@@ -2,11 +2,9 @@ package simulate
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // chosen gives each of the devices a block of the rows of some columns.
@@ -89,40 +87,5 @@ func TestChosenBlocksOfAllDevices(t *testing.T) {
 		near(t, "forward", chosen.Devices[d].Forward, rows.Devices[d].Forward)
 		near(t, "backward", chosen.Devices[d].Backward, rows.Devices[d].Backward)
 		near(t, "exchange", chosen.Devices[d].ForwardComm, rows.Devices[d].ForwardComm)
-	}
-}
-
-// TestMalformedChosenBlocks lists placements whose blocks are not one on each chosen device.
-func TestMalformedChosenBlocks(t *testing.T) {
-	p := on(t, "a100-80", 8, 4, tableOf("a", 1000, 16, 5, false), tableOf("b", 4, 16, 5, false))
-	p.Tables[0].Access = access.Distribution{Kind: access.Uniform}
-	all, half := problem.Range{End: 16}, problem.Range{End: 8}
-	for _, test := range []struct {
-		name   string
-		blocks []int
-		table  int
-		edit   func(shards [][]problem.Shard)
-		want   string
-	}{
-		{"missing", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[5] = nil }, `table "a": row_wise on 2 of 3 devices: all must have a part`},
-		{"swapped", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = s[3], s[0] }, `device 0: table "a": row_wise block of rows 334 to 668 on the wrong device`},
-		{"on one device", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = append(s[0], s[3]...), nil }, `device 0: table "a": row_wise twice on this device`},
-		{"other rows", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[3][0].Rows.End-- }, `device 3: table "a": rows 334 to 667 of 1000 are not a row_wise block: for 3 chosen devices, each block has 334 rows`},
-		{"too few rows", []int{0, 3, 5}, 1, func([][]problem.Shard) {}, `table "b": row_wise: its 4 rows cannot be cut into a block for each of 3 chosen devices`},
-		{"one block", []int{6}, 0, func([][]problem.Shard) {}, `table "a": row_wise: its 1000 rows cannot be cut into a block for each of 1 chosen devices`},
-		{"table_wise", []int{0, 3}, 0, func(s [][]problem.Shard) { s[0][0].ShardingType = problem.TableWise }, `device 0: table "a": 2 blocks of rows of a table_wise table`},
-		{"less than none", []int{0, 3}, 0, func(s [][]problem.Shard) { s[0][0].Blocks = -2 }, `device 0: table "a": -2 blocks of rows: give 2 or more, or 0`},
-		{"in host memory", []int{0, 3}, 0, func(s [][]problem.Shard) { s[0][0].Tier = problem.Host }, `device 0: table "a": row_wise shards in tier host`},
-		{"half the columns", []int{0, 3}, 0, func(s [][]problem.Shard) { s[0][0].Columns = half }, `device 0: table "a": columns 0 to 8 of 16: row_wise shards have all columns`},
-	} {
-		l := place(p).chosen(test.table, all, test.blocks...)
-		test.edit(l.shards)
-		_, err := NewPricer(p).Price(l.shards)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
-		}
-	}
-	if _, err := NewPricer(p).Price(place(p).chosen(0, half, 1, 4).chosen(0, problem.Range{Start: 8, End: 16}, 6, 7).shards); err != nil {
-		t.Errorf("slices of columns in two blocks each: %v", err)
 	}
 }

@@ -81,13 +81,9 @@ func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 // (Input). shards[r] lists the shards of device r, of any sharding type and in any
 // memory. A table that several devices hold together is in the list of each of them.
 //
-// It fails if a shard is not part of a
-// table of the problem, or if a table held together is not on the devices that its
-// sharding type needs: row_wise blocks on all devices in their order or, with Shard.Blocks, on
-// that number of devices in their order, table_row_wise
-// blocks on one full host, each slice of a grid on a full host of its own, data_parallel
-// tables on every device. It also fails if the devices span hosts and the profile has no
-// network. It does not check that the placement is complete or fits.
+// The placement may be incomplete, and need not fit. It must otherwise be one that plan.Validate
+// accepts: Price fails only if a shard is no part of the problem, and if the devices span hosts and
+// the profile has no network.
 func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 	if err := checkPlacement(p.problem, shards); err != nil {
 		return plan.Breakdown{}, err
@@ -128,8 +124,8 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 // GroupCost returns the simulated compute times of the shards of one device; 0 for no
 // shards. Kernels are launched as a graph, with 8-byte indices and fp32 pooled vectors,
 // and lanes by the problem's LaneRule. Shards may be of any sharding type and in any
-// memory. GroupCost does not check which shards other devices hold. It panics if a shard
-// is not part of the problem; for unchecked placements use Price.
+// memory. GroupCost panics if a shard
+// is no part of the problem.
 func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Millis) {
 	for i := range shards {
 		if message := fault(p.problem, &shards[i]); message != "" {

@@ -106,18 +106,18 @@ func TestInputExchangeIsAnOption(t *testing.T) {
 
 func TestPriceRefusesOtherShards(t *testing.T) {
 	p := mixed(3, hardware.Topology{Profile: a100(t), Devices: 2})
-	half, far, wide := p.Whole(0), p.Whole(1), p.Whole(2)
-	half.Rows.End /= 2
+	beyond, far, wide := p.Whole(0), p.Whole(1), p.Whole(2)
+	beyond.Rows = problem.Range{Start: beyond.Rows.End, End: 2 * beyond.Rows.End}
 	far.Table = 3
 	wide.Columns.End += 4
 	numbered := p.Whole(2)
 	numbered.Operator = problem.Operators
 	for want, shards := range map[string][][]problem.Shard{
-		"3 devices, the cluster 2": {{}, {}, {}},
-		"are not a row_wise block: for 2 devices, each block has 354064 rows": {{half}, {}},
-		"device 0: table #3 does not exist":                                   {{far}, {}},
-		`device 1: table "t2": columns`:                                       {{}, {wide}},
-		`device 1: table "t2": operator 3 does not exist`:                     {{}, {numbered}},
+		"3 devices, the cluster 2":                        {{}, {}, {}},
+		`table "t0": rows 708127 to`:                      {{beyond}, {}},
+		"device 0: table #3 does not exist":               {{far}, {}},
+		`device 1: table "t2": columns`:                   {{}, {wide}},
+		`device 1: table "t2": operator 3 does not exist`: {{}, {numbered}},
 	} {
 		if _, err := NewPricer(p).Price(shards); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
@@ -125,11 +125,10 @@ func TestPriceRefusesOtherShards(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("GroupCost of half the rows: got no panic")
+			t.Error("GroupCost of rows beyond the table: got no panic")
 		}
 	}()
-	half.Rows.End--
-	NewPricer(p).GroupCost([]problem.Shard{half})
+	NewPricer(p).GroupCost([]problem.Shard{beyond})
 }
 
 func BenchmarkPrice(b *testing.B) {

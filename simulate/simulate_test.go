@@ -108,4 +108,3 @@ func TestCommErrors(t *testing.T) {
 		t.Errorf("one rank: got %v, %v, %v, want zeros", forward, backward, err)
 	}
 }
-

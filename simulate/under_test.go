@@ -44,4 +44,3 @@ func TestOwnLanesAreNotSlower(t *testing.T) {
 		}
 	})
 }
-
