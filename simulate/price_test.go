@@ -130,21 +130,3 @@ func TestPriceRefusesOtherShards(t *testing.T) {
 	}()
 	NewPricer(p).GroupCost([]problem.Shard{beyond})
 }
-
-func BenchmarkPrice(b *testing.B) {
-	p := mixed(10_000, hardware.Topology{Profile: a100(b), Devices: 1024, DevicesPerHost: 8})
-	shards := dealt(p)
-	b.Run("count-10000-tables", func(b *testing.B) {
-		for b.Loop() {
-			NewPricer(p)
-		}
-	})
-	pricer := NewPricer(p)
-	b.Run("1024-devices", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := pricer.Price(shards); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -1,7 +1,6 @@
 package assign
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -113,19 +112,4 @@ func TestMaxRefusesNegativeGains(t *testing.T) {
 		}
 	}()
 	Max(1, func(_, _ int) int64 { return -1 })
-}
-
-func BenchmarkMax(b *testing.B) {
-	for _, n := range []int{8, 128, 1024} {
-		r := rand.New(rand.NewPCG(9, 0))
-		gains := make([]int64, n*n)
-		for k := range gains {
-			gains[k] = r.Int64N(1 << 40)
-		}
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				Max(n, func(i, j int) int64 { return gains[i*n+j] })
-			}
-		})
-	}
 }

@@ -129,14 +129,3 @@ func ExampleCount() {
 	// 6 lookups of 3 rows
 	// used once 0.33, twice 0.33, three or four times 0.33
 }
-
-func BenchmarkCount(b *testing.B) {
-	rows := make([]int64, 1_000_000)
-	random := source(1)
-	for i := range rows {
-		rows[i] = random.Int64N(10_000_000)
-	}
-	for b.Loop() {
-		Count(rows)
-	}
-}

@@ -358,16 +358,6 @@ func ExampleSynthesise() {
 	// asked: 82.1 % used once, got 82.1 %
 }
 
-func BenchmarkSynthesise(b *testing.B) {
-	c := access.Distribution{}.At(10_000_000, 15.26, 65536)
-	b.ReportMetric(c.Lookups, "lookups")
-	for b.Loop() {
-		if _, _, err := Synthesise(Spec{Rows: 10_000_000, Batch: 65536, Features: 1, Counts: c}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestSynthesiseByIndexLaw: the rows of an id come in one bag each time the id is drawn, and
 // the counts are those that a cost model of the law has: more distinct rows than by
 // independent draws.

@@ -436,19 +436,3 @@ func drawn(t testing.TB, tables, devices int) *problem.Problem {
 	}
 	return p
 }
-
-func BenchmarkSimulated(b *testing.B) {
-	for _, size := range [][2]int{{40, 8}, {856, 64}, {10_000, 1024}} {
-		p := drawn(b, size[0], size[1])
-		p.Topology.HostMemory = hardware.MaxMemory
-		for name, allowed := range map[string]bound.Allowed{"columns": {}, "all types": {ShardingTypes: problem.ShardingTypes()}} {
-			b.Run(fmt.Sprintf("%dx%d, %s", size[0], size[1], name), func(b *testing.B) {
-				for b.Loop() {
-					if _, err := bound.Simulated(context.Background(), p, allowed); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}

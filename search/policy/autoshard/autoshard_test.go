@@ -160,18 +160,3 @@ func TestFramesAppend(t *testing.T) {
 		t.Errorf("got %d frames after Clear", all.Len())
 	}
 }
-
-func BenchmarkRollout(b *testing.B) {
-	net := New()
-	net.Init(1)
-	p, task := NewPolicy(net, Scaling{}), tables(101, 8)
-	pieces := whole(task)
-	room := []int32{0, 1, 2, 3, 4, 5, 6, 7}
-	b.ReportAllocs()
-	for b.Loop() {
-		order, choose := p.Begin(task, pieces, nil)
-		for _, piece := range order {
-			choose(piece, room)
-		}
-	}
-}

@@ -178,17 +178,3 @@ func TestLoad(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkRollout is one greedy rollout of 100 tables on 8 devices, from the problem on.
-func BenchmarkRollout(b *testing.B) {
-	p, pieces := drawn(b, 101, 8)
-	policy := NewPolicy(New(1), nil)
-	room := []int32{0, 1, 2, 3, 4, 5, 6, 7}
-	b.ReportAllocs()
-	for b.Loop() {
-		order, choose := policy.Begin(p, pieces, nil)
-		for _, piece := range order {
-			choose(piece, room)
-		}
-	}
-}
