@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -31,7 +32,7 @@ func workloadTable(p *printer, all []workload.Workload) {
 		}
 		rows = append(rows, []string{
 			one.Name + mark, count(int64(totals.Tables)), gib(totals.Weights), count(int64(math.Round(totals.LookupsPerSample))),
-			count(int64(one.Batch)), one.Precision.String(), one.Optimizer.String(), topology(one.Cluster),
+			count(int64(one.Batch)), one.Precision.String(), one.Optimizer.String(), topologies(one),
 		})
 	}
 	p.grid([]string{"<workload", "tables", "fp32 weights", "?lookups/sample", "?batch", "?<precision", "?<optimizer", "<default cluster"}, rows)
@@ -52,6 +53,19 @@ func topology(t hardware.Topology) string {
 		text += fmt.Sprintf(", %d a host", t.PerHost())
 	}
 	return text
+}
+
+// topologies prints the default clusters of a workload.
+func topologies(w workload.Workload) string {
+	var all []string
+	for _, n := range w.Sizes[:max(0, len(w.Sizes)-1)] {
+		all = append(all, fmt.Sprint(n))
+	}
+	largest := w.Cluster
+	if len(all) > 0 {
+		largest.Devices = w.Sizes[len(all)]
+	}
+	return strings.Join(append(all, topology(largest)), ", ")
 }
 
 // Devices lists hardware profiles. modelled reports whether a cost model ships for the
@@ -98,6 +112,7 @@ type ListedCluster struct {
 	Device         string `json:"device"`
 	Devices        int    `json:"devices"`
 	DevicesPerHost int    `json:"devices_per_host"`
+	Sizes          []int  `json:"sizes,omitempty" doc:"Devices of all default clusters; drawn workloads have one"`
 }
 
 // WorkloadsJSON returns all workloads, the published ones first, then an example of each drawn one.
@@ -109,7 +124,7 @@ func WorkloadsJSON() []ListedWorkload {
 			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
 			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
 			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution, Drawn: w.IsDrawn(),
-			Cluster: ListedCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
+			Cluster: ListedCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost(), w.Sizes},
 		})
 	}
 	return all

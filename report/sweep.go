@@ -38,7 +38,11 @@ type sweepReport struct {
 func planNext(r *sweep.Results) string {
 	for i := range r.Outcomes {
 		if o := &r.Outcomes[i]; slices.Contains(r.Marks[i], sweep.Fastest) {
-			return fmt.Sprintf("neuroshard plan %s --gpus %d --gpu %s -o plan.json, with the other flags of the sweep", path(r.Name), o.Devices, name(o.Device))
+			batch := ""
+			if o.BatchPerDevice > 0 {
+				batch = fmt.Sprintf(" --batch %d", o.Batch)
+			}
+			return fmt.Sprintf("neuroshard plan %s --gpus %d --gpu %s%s -o plan.json, with the other flags of the sweep", path(r.Name), o.Devices, name(o.Device), batch)
 		}
 	}
 	return ""
@@ -102,7 +106,12 @@ func inCommon(r *sweep.Results) string {
 			}
 			return plural(c.DevicesPerHost, "device")
 		}},
-		{"batch", "global batch %s", func(c *sweep.Cell) string { return count(int64(c.Batch)) }},
+		{"batch", "%s", func(c *sweep.Cell) string {
+			if c.BatchPerDevice > 0 {
+				return plural(c.BatchPerDevice, "sample") + " a device"
+			}
+			return "global batch " + count(int64(c.Batch))
+		}},
 		{"precision", "weights %s", func(c *sweep.Cell) string { return c.Precision }},
 		{"comm-precision", "exchanges %s", func(c *sweep.Cell) string { return c.CommPrecision }},
 		{"sharding-types", "sharding types %s", func(c *sweep.Cell) string { return c.ShardingTypes }},

@@ -182,7 +182,7 @@ func statedDevices(def *sweep.Definition) int {
 	case p.Tables.Cluster != nil:
 		return p.Tables.Cluster.Topology.Devices
 	case p.Workload != nil:
-		return p.Workload.Topology.Devices
+		return slices.Max(append(slices.Clone(p.Workload.Sizes), p.Workload.Topology.Devices))
 	}
 	return 1
 }

@@ -173,6 +173,18 @@ func (a *Axes) check(own []hardware.Profile) error {
 	return input.Join(errs...)
 }
 
+// fill adds the default clusters of a workload, if it has several and nobody states devices.
+func (a *Axes) fill(parts *input.Parts) {
+	w, o := parts.Workload, parts.Overrides
+	if w == nil || len(w.Sizes) < 2 || parts.Topology != nil || len(a.Counts) > 0 || o.Has("devices") || o.Has("hosts") {
+		return
+	}
+	a.Counts = w.Sizes
+	if len(a.Batches)+len(a.PerDevice) == 0 && !o.Has("batch") {
+		a.PerDevice = []int{w.Batch / w.Sizes[0]}
+	}
+}
+
 // size returns the number of cells as text, and whether a sweep may have that number.
 func (a *Axes) size() (text string, ok bool) {
 	n := 1.0

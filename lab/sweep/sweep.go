@@ -90,6 +90,7 @@ func New(def Definition) (*Sweep, error) {
 	if err := input.Join(def.Axes.check(parts.Own), parts.TablesErr, parts.TopologyErr, parts.DenseErr, parts.StackErr); err != nil {
 		return nil, err
 	}
+	def.Axes.fill(parts)
 	s := &Sweep{def: def, axes: def.Axes.list(), prices: map[string]priced{}}
 	var first error
 	for i := range s.Cells() {

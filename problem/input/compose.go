@@ -21,6 +21,8 @@ const DefaultBatch = 65536
 type Cluster struct {
 	// Problem has no tables. Its Batch is 0 if none is stated.
 	problem.Problem
+	// Sizes are the numbers of devices of a workload's default clusters.
+	Sizes []int
 
 	// devices and hosts are the memories that a topology file states of them, one by one.
 	devices, hosts oneByOne

@@ -42,7 +42,7 @@ func Workload(name string, o Overrides) (TableFile, *Cluster, error) {
 	if o.Has("optimizer") {
 		file.Warnings = append(file.Warnings, unusedOptimizer(o["optimizer"]))
 	}
-	return file, &Cluster{Problem: problem.Problem{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}}, nil
+	return file, &Cluster{Problem: problem.Problem{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, Sizes: w.Sizes}, nil
 }
 
 // workloadHint is the hint for a workload that is not known.

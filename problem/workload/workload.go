@@ -58,6 +58,8 @@ type Workload struct {
 	// Cluster is the default cluster: one that holds the tables with their
 	// optimizer state and buffers, split by columns alone.
 	Cluster hardware.Topology
+	// Sizes are the numbers of devices of all default clusters, Cluster's first, each with Cluster's batch of a device.
+	Sizes []int
 	// Steps are the published times of a whole training step (embeddings and
 	// dense part), by growing number of devices; empty if none were published. They
 	// were taken on DGX A100 hosts.
@@ -257,6 +259,7 @@ type record struct {
 	Cluster           struct {
 		Profile string `json:"profile"`
 		Devices int    `json:"devices"`
+		Also    []int  `json:"also"`
 	} `json:"cluster"`
 	Steps []struct {
 		Devices int         `json:"devices"`
@@ -316,7 +319,8 @@ func (r record) workload() (Workload, error) {
 		Cluster: hardware.Topology{
 			Profile: profile, Devices: r.Cluster.Devices, DevicesPerHost: devicesPerHost,
 		},
-		sets: r.Sets,
+		Sizes: append([]int{r.Cluster.Devices}, r.Cluster.Also...),
+		sets:  r.Sets,
 	}
 	if r.Zipf != nil {
 		w.Access = access.Distribution{Kind: access.Zipf, Exponent: *r.Zipf}
