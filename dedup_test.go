@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -127,6 +129,44 @@ func TestDedupOfBags(t *testing.T) {
 				t.Errorf("table %d: got %v of the exported plan, want %v", i, back.Tables[i].IndexDedup, r.Plan.Tables[i].IndexDedup)
 			}
 		}
+	}
+}
+
+// TestDedupWithoutEffect: a plan says which tables it did not deduplicate although it had the choice.
+func TestDedupWithoutEffect(t *testing.T) {
+	p := openDedup(t, problem.TorchRec, problem.SumPooling, 1.1)
+	r := certified(t, p)
+	want := "choose_dedup has no effect on t0, t1, t2, t3 and 8 more: TorchRec deduplicates indices of sequences only"
+	if !slices.Contains(r.Warnings(), want) || len(r.Dedup) != 0 {
+		t.Errorf("got %q, want %q among them", r.Warnings(), want)
+	}
+	moved, err := replan.Plan(context.Background(), p, r.Plan, replan.Options{})
+	kept := "choose_dedup: the re-plan keeps the old plan's choice, to deduplicate the indices of 0 of 12 tables: neuroshard plan chooses again"
+	if err != nil || !slices.Contains(moved.Result.Warnings(), kept) {
+		t.Errorf("re-plan: got %v, %q, want %q among them", err, moved.Result.Warnings(), kept)
+	}
+}
+
+// TestDedupOfOtherSequences: the sequences that come under TorchRec after a plan was made are deduplicated as those
+// of the plan are, and a plan that deduplicates only some of them is not valid.
+func TestDedupOfOtherSequences(t *testing.T) {
+	p := openDedup(t, problem.TorchRec, problem.PoolingNone, 1.1)
+	fewer := *p
+	fewer.Tables = p.Tables[1:]
+	r := certified(t, &fewer)
+	moved, err := replan.Plan(context.Background(), p, r.Plan, replan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range moved.Result.Plan.Tables {
+		if !moved.Result.Plan.Tables[i].IndexDedup {
+			t.Errorf("table %d: the re-plan does not deduplicate its indices", i)
+		}
+	}
+	r.Plan.Tables[3].IndexDedup = false
+	want := "its indices are not deduplicated, and those of other sequences are: TorchRec does so of all or of none"
+	if err := r.Plan.Validate(&fewer); !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -445,7 +445,7 @@ func estimate(pl *plan.Plan, priced *problem.Problem, prices PriceList, shards [
 	by := prices.Estimator()
 	pl.Provenance.Model, pl.Provenance.ModelSource = by.Model, by.ModelSource
 	pl.Provenance.Hidden, pl.Provenance.Hierarchy = opt.Hidden, priced.Hierarchy
-	pl.Provenance.Warnings = warnings(prices, shards, status, opt.Warnings)
+	pl.Provenance.Warnings = warnings(prices, shards, status, slices.Concat(opt.Warnings, problem.Undecided(priced)))
 	return nil
 }
 

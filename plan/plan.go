@@ -217,11 +217,19 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 const OtherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
 
 // Decided returns the problem with the IndexDedup that the plan decides: that of the plan's tables, for tables with
-// ChooseDedup. It returns p itself if the plan decides nothing.
+// ChooseDedup. If the engine deduplicates all sequences or none, it is that of any of them. It returns p itself if the
+// plan decides nothing.
 func (pl *Plan) Decided(p *problem.Problem) *problem.Problem {
 	dedup := map[string]bool{}
 	for i := range pl.Tables {
 		dedup[pl.Tables[i].Name] = pl.Tables[i].IndexDedup
+	}
+	if p.Engine.Rules().SequenceDedup {
+		sequence := func(t problem.Table) bool { return t.ChooseDedup && t.Pooling == problem.PoolingNone }
+		all := slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return sequence(t) && dedup[t.Name] })
+		for _, t := range p.Tables {
+			dedup[t.Name] = all && sequence(t)
+		}
 	}
 	decided := p
 	for i := range p.Tables {

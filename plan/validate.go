@@ -452,6 +452,8 @@ func (v *validator) permitted(i int, t *Table) {
 	switch c := &table.Constraint; {
 	case !c.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and its constraints allow only %s", t.ShardingType, join(c.ShardingTypes))
+	case table.ChooseDedup && table.IndexDedup != t.IndexDedup && t.Sequences():
+		v.add(RuleEngine, t.Name, -1, -1, "its indices are not deduplicated, and those of other sequences are: %s does so of all or of none", v.p.Engine.Rules().Name)
 	case !table.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and no table with pooling none or pooled with index_dedup is", t.ShardingType)
 	case table.Apart() && v.p.Engine.Rules().AnyDevices && v.chooses(t):

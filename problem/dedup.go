@@ -2,9 +2,11 @@ package problem
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -89,19 +91,20 @@ func Deduplicated(p *Problem) *Problem {
 // p alone if there is nothing to choose.
 func DedupChoices(p *Problem) []*Problem {
 	var order []int
-	saved := make([]float64, len(p.Tables)) // columns of a sample
-	with := decide(p, func(int) bool { return true })
+	saved, saves := make([]float64, len(p.Tables)), false // columns of a sample
+	with, together := decide(p, func(int) bool { return true }), p.Engine.Rules().SequenceDedup
 	for i := range p.Tables {
 		t := &with.Tables[i]
-		if !t.ChooseDedup || p.Hierarchy.On() || p.Engine.Rules().SequenceDedup && t.poolsOwn() || !slices.ContainsFunc(ShardingTypes(), t.Permits) {
+		if !t.ChooseDedup || undecided(p, t) != "" {
 			continue
 		}
 		left := exchanged(with, t)
-		if saved[i] = float64(t.Dim) * (p.Tables[i].Bags() - left); left < t.PoolingFactor() {
-			order = append(order, i)
+		saved[i] = float64(t.Dim) * (p.Tables[i].Bags() - left)
+		if less := left < t.PoolingFactor(); less || together {
+			order, saves = append(order, i), saves || less
 		}
 	}
-	if len(order) == 0 {
+	if !saves {
 		return []*Problem{p}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(saved[b], saved[a]) })
@@ -110,12 +113,47 @@ func DedupChoices(p *Problem) []*Problem {
 		less = len(order)
 	}
 	counts := []int{0, less / 2, less, (less + len(order)) / 2, len(order)}
-	if p.Engine.Rules().SequenceDedup {
+	if together {
 		counts = []int{0, len(order)}
 	}
 	var all []*Problem
 	for _, n := range slices.Compact(counts) {
 		all = append(all, decide(p, func(i int) bool { return slices.Contains(order[:n], i) }))
+	}
+	return all
+}
+
+// undecided says why no plan of p deduplicates the indices of the table, which has IndexDedup; "" if plans can.
+func undecided(p *Problem, t *Table) string {
+	switch rules := p.Engine.Rules(); {
+	case p.Hierarchy.On():
+		return "a hierarchical exchange adds up vectors inside hosts"
+	case rules.SequenceDedup && t.poolsOwn():
+		return rules.Name + " deduplicates indices of sequences only"
+	case !slices.ContainsFunc(ShardingTypes(), t.Permits):
+		return "pooled tables are deduplicated only if they may be table_wise, column_wise or row_wise"
+	}
+	return ""
+}
+
+// Undecided says of which tables with ChooseDedup no plan of p deduplicates the indices, in a sentence for each reason.
+func Undecided(p *Problem) (all []string) {
+	var reasons []string
+	tables := map[string][]string{}
+	for i := range p.Tables {
+		t := p.Tables[i]
+		if t.IndexDedup = true; !t.ChooseDedup {
+			continue
+		}
+		if why := undecided(p, &t); why != "" {
+			if tables[why] == nil {
+				reasons = append(reasons, why)
+			}
+			tables[why] = append(tables[why], t.Name)
+		}
+	}
+	for _, why := range reasons {
+		all = append(all, fmt.Sprintf("choose_dedup has no effect on %s: %s", words.List(tables[why], 4), why))
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package problem_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -187,9 +188,77 @@ func TestDedupChoices(t *testing.T) {
 		t.Errorf("bags under TorchRec: got %d choices, want the problem alone", len(got))
 	}
 	for i := range p.Tables {
-		p.Tables[i].Pooling = problem.PoolingNone
+		p.Tables[i].Pooling, p.Tables[i].ChooseDedup = problem.PoolingNone, true
 	}
-	if got, want := fmt.Sprint(chosen()), "[ 013]"; got != want {
+	p.Tables[2].Features[0].PoolingFactor = 0 // nothing to save
+	if got, want := fmt.Sprint(chosen()), "[ 0123]"; got != want {
 		t.Errorf("sequences under TorchRec: got %v, want %v", got, want)
+	}
+}
+
+// TestUndecided: tables with ChooseDedup that no plan deduplicates are named, with the reason, and no other table.
+func TestUndecided(t *testing.T) {
+	h100, err := hardware.ByName("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := func(name string, pooling problem.Pooling, types ...problem.ShardingType) problem.Table {
+		return problem.Table{
+			Name: name, Rows: 100, Dim: 16, Pooling: pooling, ChooseDedup: true, Features: []problem.Feature{{PoolingFactor: 9}},
+			Constraint: problem.Constraint{ShardingTypes: types},
+		}
+	}
+	p := &problem.Problem{Batch: 4000, Topology: hardware.Topology{Profile: h100, Devices: 4}, Tables: []problem.Table{
+		table("bag", problem.SumPooling), table("replica", problem.SumPooling, problem.DataParallel), table("sequence", problem.PoolingNone),
+		{Name: "stated", Rows: 100, Dim: 16, Features: []problem.Feature{{PoolingFactor: 9}}},
+	}}
+	const noType = "pooled tables are deduplicated only if they may be table_wise, column_wise or row_wise"
+	for _, c := range []struct {
+		engine    problem.Engine
+		hierarchy problem.Hierarchy
+		want      []string
+	}{
+		{"", problem.Hierarchy{}, []string{"choose_dedup has no effect on replica: " + noType}},
+		{problem.TorchRec, problem.Hierarchy{}, []string{"choose_dedup has no effect on bag, replica: TorchRec deduplicates indices of sequences only"}},
+		{"", problem.Hierarchy{Sent: .5, Inside: 1, Between: 1}, []string{"choose_dedup has no effect on bag, replica, sequence: a hierarchical exchange adds up vectors inside hosts"}},
+	} {
+		if p.Engine, p.Hierarchy = c.engine, c.hierarchy; !slices.Equal(problem.Undecided(p), c.want) {
+			t.Errorf("%q, %v: got %q, want %q", c.engine, c.hierarchy, problem.Undecided(p), c.want)
+		}
+	}
+}
+
+// TestChoiceOfSharder: under TorchRec, a choice for some sequences only is an error, but sequences of another module
+// may state that their sharder deduplicates.
+func TestChoiceOfSharder(t *testing.T) {
+	h100, err := hardware.ByName("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		module                        string
+		pooling                       problem.Pooling
+		engine                        problem.Engine
+		stated, choose, contradictory bool
+	}{
+		{module: "a", pooling: problem.PoolingNone, engine: problem.TorchRec, contradictory: true},
+		{module: "b", pooling: problem.PoolingNone, engine: problem.TorchRec, contradictory: true},
+		{module: "a", pooling: problem.PoolingNone, engine: problem.TorchRec, stated: true, contradictory: true},
+		{module: "b", pooling: problem.PoolingNone, engine: problem.TorchRec, stated: true},
+		{module: "a", pooling: problem.PoolingNone, engine: problem.TorchRec, choose: true},
+		{module: "a", pooling: problem.SumPooling, engine: problem.TorchRec},
+		{module: "a", pooling: problem.PoolingNone},
+	} {
+		table := problem.Table{Name: "chosen", Module: "a", Rows: 100, Dim: 16, Pooling: problem.PoolingNone, ChooseDedup: true, Features: []problem.Feature{{PoolingFactor: 9}}}
+		other := table
+		other.Name, other.Module, other.Pooling, other.IndexDedup, other.ChooseDedup = "other", c.module, c.pooling, c.stated, c.choose
+		p := &problem.Problem{Batch: 4000, Engine: c.engine, Topology: hardware.Topology{Profile: h100, Devices: 4}, Tables: []problem.Table{table, other}}
+		want := "<nil>"
+		if c.contradictory {
+			want = `table "other": choose_dedup: TorchRec deduplicates the indices of all sequences of a sharder or of none, and the plan decides those of "chosen" but not of this table`
+		}
+		if err := p.Validate(); fmt.Sprint(err) != want {
+			t.Errorf("%+v: got %v, want %s", c, err, want)
+		}
 	}
 }

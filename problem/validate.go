@@ -73,6 +73,7 @@ func validate(p *Problem) error {
 	v.tables()
 	v.fixed()
 	v.colocations()
+	v.sharders()
 	if len(v.faults) == 0 {
 		v.total()
 	}
@@ -235,6 +236,27 @@ func (v *validator) pooling(name string, t *Table) {
 	}
 	if rules := v.problem.Engine.Rules(); rules.SequenceDedup && t.poolsOwn() {
 		v.add(name, "state pooling none, leave index_dedup out, or plan for another engine", "index_dedup: %s does not deduplicate indices of a pooled table", rules.Name)
+	}
+}
+
+// sharders checks that a plan decides of all sequences of a sharder whether their indices are deduplicated, if the
+// engine does so of all or of none. One sharder has at least the tables of a module, and may have several modules.
+func (v *validator) sharders() {
+	rules := v.problem.Engine.Rules()
+	chosen, first := map[string]bool{}, ""
+	for i := range v.problem.Tables {
+		if t := &v.problem.Tables[i]; t.ChooseDedup && t.Pooling == PoolingNone {
+			chosen[t.Module], first = true, cmp.Or(first, t.Name)
+		}
+	}
+	if !rules.SequenceDedup || len(chosen) == 0 {
+		return
+	}
+	for i := range v.problem.Tables {
+		v.index = i
+		if t := &v.problem.Tables[i]; t.Pooling == PoolingNone && !t.ChooseDedup && (chosen[t.Module] || !t.IndexDedup) {
+			v.add(t.Name, "state choose_dedup for all sequences or for none", "choose_dedup: %s deduplicates the indices of all sequences of a sharder or of none, and the plan decides those of %q but not of this table", rules.Name, first)
+		}
 	}
 }
 

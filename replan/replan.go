@@ -612,8 +612,25 @@ func (r *replanner) outcome(ctx context.Context, chosen int) (*Outcome, error) {
 	if r.reshard != nil {
 		out.Reshard = r.reshard.outcome(r.of, r.adapted, out.Result.Plan, point)
 	}
-	out.Result.Doubts = out.Doubts()
+	out.Result.Doubts = append(out.Doubts(), keptDedup(r.of)...)
 	return out, nil
+}
+
+// keptDedup says that the old plan has decided the tables with ChooseDedup, if p has such tables.
+func keptDedup(p *problem.Problem) []string {
+	chosen, dedup := 0, 0
+	for i := range p.Tables {
+		if t := &p.Tables[i]; t.ChooseDedup {
+			chosen++
+			if t.IndexDedup {
+				dedup++
+			}
+		}
+	}
+	if chosen == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("choose_dedup: the re-plan keeps the old plan's choice, to deduplicate the indices of %d of %s: neuroshard plan chooses again", dedup, words.Plural(chosen, "table"))}
 }
 
 // Doubts returns the doubts about the way from the old plan to the new one.

@@ -200,7 +200,10 @@ func (b *builder) fill(t *table, has set) {
 			t.Constraint.MinWidth = min(t.Constraint.MinWidth, t.Dim)
 		}
 		if missing.has(dedupField) {
-			t.IndexDedup = t.IndexDedup && t.Pooling == problem.PoolingNone
+			t.IndexDedup = t.IndexDedup && t.Pooling == problem.PoolingNone && !has.has(chooseField)
+		}
+		if missing.has(chooseField) {
+			t.ChooseDedup = t.ChooseDedup && !has.has(dedupField)
 		}
 		if missing.has(cacheField) && !t.Constraint.PermitsTier(problem.HostCached) {
 			t.Constraint.CacheShare = 0

@@ -114,6 +114,7 @@ func writtenSo(fields []*field[table]) []*field[table] {
 		"precision":        func(t *table) any { return t.Precision.String() },
 		"output_precision": writtenOutput,
 		"optimizer":        func(t *table) any { return t.Optimizer.String() },
+		"index_dedup":      func(t *table) any { return unlessZero(t.IndexDedup && !t.ChooseDedup) },
 		"reuse":            ofKind(access.Histogram, func(t *table) any { return t.Access.Reuse }),
 		"batch":            ofKind(access.Histogram, func(t *table) any { return t.Access.Batch }),
 		"unique_rows":      ofKind(access.Histogram, writtenUnique),
@@ -139,6 +140,7 @@ var (
 	factorField    = setOf(tableFields, "pooling_factor")
 	onlyFields     = setOf(tableFields, "pooling_factor", "length_cv", "bags")
 	dedupField     = setOf(tableFields, "index_dedup")
+	chooseField    = setOf(tableFields, "choose_dedup")
 	optimizerField = setOf(tableFields, "optimizer")
 	accessField    = setOf(tableFields, "access")
 	reuseField     = setOf(tableFields, "reuse")
@@ -362,6 +364,7 @@ func (b *builder) readDefaults(n *node) {
 		c.MinWidth = 0
 	}
 	r.devices(n, &b.defaults)
+	r.dedup(n, &b.defaults)
 	if r.bad.has(zipfField) {
 		b.defaults.Access.Exponent = access.DefaultExponent
 	}
@@ -470,6 +473,15 @@ func (r *reading) complete(n *node, t *table) {
 	}
 	r.access(n, t)
 	r.devices(n, t)
+	r.dedup(n, t)
+}
+
+// dedup reports a table that states index_dedup and leaves it to the plan.
+func (r *reading) dedup(n *node, t *table) {
+	if t.IndexDedup && t.ChooseDedup {
+		r.add(n.line, "both index_dedup and choose_dedup are true", "state index_dedup to deduplicate the indices, choose_dedup to let the plan decide")
+		t.ChooseDedup = false
+	}
 }
 
 // devices puts the device of a pin among the allowed devices.
