@@ -78,6 +78,7 @@ type blockOfTable struct {
 	pooling, lists   float64
 	batch, localSize int64 // localSize is 0 if devices do not deduplicate their indices
 	deduplicated     bool  // the table is one of Deduplicated
+	first            int64 // the rows of the block with the most used rows, if this is another one
 }
 
 const (
@@ -87,11 +88,19 @@ const (
 	shareSteps = 1 << 32
 )
 
-// blockShare returns the share of the lookups that a block of some rows of table t gets in a batch: of the block that
-// holds the most used row, and of the lookups that are left if devices deduplicate their own.
-func (p *Problem) blockShare(t *Table, rows int64) float64 {
-	stated := statedOf(t)
-	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil}
+// blockShare returns the share of the lookups that block s of table t gets in a batch, of those that are left if devices
+// deduplicate their own. The block counts as the one that holds the most used row, unless rows are sorted by use and it lies on
+// a later device than the first rows: then it counts as the second block.
+func (p *Problem) blockShare(t *Table, s Shard) float64 {
+	stated, rows := statedOf(t), s.Rows.Len()
+	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil, 0}
+	if t.Access.Sorted && s.Rows.Start > 0 && s.Blocks == 0 {
+		devices := p.Topology.Devices
+		if s.ShardingType.Span() == OneHost {
+			devices = p.Topology.PerHost()
+		}
+		key.first = t.BlockRows(devices)
+	}
 	if t.IndexDedup {
 		key.localSize = p.localBatch()
 	}
@@ -99,19 +108,27 @@ func (p *Problem) blockShare(t *Table, rows int64) float64 {
 	defer blockShares.Unlock()
 	share, ok := blockShares.known[key]
 	if !ok {
-		c, part := t.Counts(p.Batch), float64(rows)/float64(t.Rows)
-		if rows < t.Rows && !t.Access.Sorted {
-			part = float64(rows-1) / float64(t.Rows-1) // of the rows beside the most used one
-		}
-		most := c.Part(part).Lookups
-		if lookups := exchanged(p, t) * float64(p.Batch); t.IndexDedup && t.Stated == nil {
-			most = min(most, c.Deduplicated(lookups, float64(p.Batch)/float64(key.localSize)).Part(part).Lookups)
-			c.Lookups = lookups
+		c := t.Counts(p.Batch)
+		others, lookups := c, c.Lookups
+		if t.IndexDedup && t.Stated == nil {
+			lookups = exchanged(p, t) * float64(p.Batch)
+			others = c.Deduplicated(lookups, float64(p.Batch)/float64(key.localSize))
 		} else if t.IndexDedup {
-			most = min(most, stated.Counts(p.Batch).Part(part).Lookups)
+			others = stated.Counts(p.Batch)
 		}
-		if c.Lookups > 0 {
-			share = math.RoundToEven(most/c.Lookups*shareSteps) / shareSteps
+		most := func(rows int64) float64 {
+			part := float64(rows) / float64(t.Rows)
+			if rows < t.Rows && !t.Access.Sorted {
+				part = float64(rows-1) / float64(t.Rows-1) // of the rows beside the most used one
+			}
+			return min(c.Part(part).Lookups, others.Part(part).Lookups)
+		}
+		in := most(min(key.first+rows, t.Rows))
+		if key.first > 0 {
+			in = max(0, in-most(key.first))
+		}
+		if lookups > 0 {
+			share = math.RoundToEven(in/lookups*shareSteps) / shareSteps
 		}
 		if len(blockShares.known) >= mostBlockShares {
 			clear(blockShares.known)

@@ -108,6 +108,15 @@ func TestBlocksHaveTheLookupsOfHashedRows(t *testing.T) {
 			if got, want := counted(), first/all*lookups; math.Abs(got-want) > .001*want+1 {
 				t.Errorf("%+v, block 1 of %d of sorted rows: got %.0f lookups, want %.0f", test.law, blocks, got, want)
 			}
+			second := 0.0
+			for i := s.Rows.End; i < 2*s.Rows.End; i++ {
+				second += test.weight(float64(i + 1))
+			}
+			p.Topology.Devices, s.Rows = int(blocks), Range{Start: s.Rows.End, End: 2 * s.Rows.End}
+			if got, want := counted(), second/all*lookups; math.Abs(got-want) > .001*want+1 {
+				t.Errorf("%+v, block 2 of %d of sorted rows: got %.0f lookups, want %.0f", test.law, blocks, got, want)
+			}
+			s.Rows = Range{End: rows / blocks}
 			c := p.Tables[0].Counts(p.Batch)
 			p.Tables[0].Access = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique, Sorted: true}
 			if got, want := counted(), first/all*lookups; math.Abs(got-want) > .12*want {

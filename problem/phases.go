@@ -223,7 +223,7 @@ func (p *Problem) shardBuffers(s Shard) (m StepMemory) {
 	}
 	lookups := math.Ceil(float64(batch) * exchanged(p, t))
 	if p.ByRows(s) {
-		lookups = math.Ceil(lookups * p.blockShare(t, s.Rows.Len()))
+		lookups = math.Ceil(lookups * p.blockShare(t, s))
 	}
 	values, lengths := t.sent(lookups, batch)
 	in := inputs{received: values + lengths, values: values, offsets: lengths + IndexBytes}

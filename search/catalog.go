@@ -30,10 +30,10 @@ type piece struct {
 	single bool
 	// known says that the scorer knows the members' items.
 	known bool
-	// hostBytes is what the piece takes of host memory. shorter is the number of bytes that the last device of those that hold
-	// the piece needs less of HBM, because its block of rows may have fewer.
-	hostBytes int64
-	shorter   perPhase
+	// hostBytes is what the piece takes of host memory. first and last are the bytes of HBM that the first and the last device of
+	// those that hold the piece need beyond own: the first block may have the most used rows, and the last one fewer rows.
+	hostBytes   int64
+	first, last perPhase
 	// shared is what every device takes because of the piece, beside what it has set aside for these columns (reserved). Of a
 	// block of rows on a chosen device it is that of the first block of a slice, and block that of each other one.
 	// aside is what it has set aside for the table, whatever the width, and gives back to its first piece.
@@ -228,7 +228,7 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		s, n := c.shard(m.table, &form), c.blocks(&form)
 		s.Columns.End, s.Rows.End = int64(m.width), c.problem.Tables[m.table].BlockRows(n)
 		memory := c.problem.ShardMemory(s)
-		k.own.add(bytesOf(memory.Used()), 1)
+		own := bytesOf(memory.Used())
 		k.hostBytes += int64(memory[c.phase].Host)
 		k.shared.add(bytesOf(c.problem.SharedMemory(s).Used()), 1)
 		aside, each := c.reserved(m.table)
@@ -237,14 +237,18 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		if n > 1 {
 			last := s
 			last.Rows = problem.Range{Start: s.Rows.End * int64(n-1), End: c.problem.Tables[m.table].Rows}
-			k.shorter = k.own
-			k.shorter.add(bytesOf(c.problem.ShardMemory(last).Used()), -1)
 			if others := bytesOf(c.problem.SharedMemory(last).Used()); k.span == oneDevice {
 				k.block = others
 			} else {
+				later := s
+				later.Rows = problem.Range{Start: s.Rows.End, End: 2 * s.Rows.End}
+				k.first, k.last, own = own, bytesOf(c.problem.ShardMemory(last).Used()), bytesOf(c.problem.ShardMemory(later).Used())
+				k.first.add(own, -1)
+				k.last.add(own, -1)
 				k.shared.add(others, int64(n-1))
 			}
 		}
+		k.own.add(own, 1)
 		if k.span == oneDevice {
 			k.dims += int64(c.problem.DimSum(s))
 		}
@@ -287,7 +291,8 @@ func (c *catalog) reserved(table int) (once, each perPhase) {
 		return all, perPhase{}
 	}
 	s.Columns.End = problem.ColumnGranule
-	return byWidth(bytesOf(c.problem.SharedMemory(s).Used()), all, n)
+	b := byWidthOf(bytesOf(c.problem.SharedMemory(s).Used()), all, n)
+	return b.fixed, b.each
 }
 
 // exceeds reports whether a piece takes more than the largest device has in some phase.
@@ -530,29 +535,19 @@ func (c *catalog) devicesOf(s span) int {
 	return 1
 }
 
-// lastOf returns the last device of the span that holds device d.
-func (c *catalog) lastOf(s span, d int32) int32 {
-	switch s {
-	case oneHost:
-		n := int32(c.devicesOf(s))
-		return d/n*n + n - 1
-	case everywhere:
-		return int32(len(c.all)) - 1
-	}
-	return d
+// endsOf returns the first and the last device of the span that holds device d.
+func (c *catalog) endsOf(s span, d int32) (first, last int32) {
+	n := int32(c.devicesOf(s))
+	first = d / n * n
+	return first, first + n - 1
 }
 
 // eachOf calls visit for each device of the span that holds device d, with the
 // device's number within the span.
 func (c *catalog) eachOf(s span, d int32, visit func(i int, device int32)) {
-	first, n := d, int32(c.devicesOf(s))
-	if s == everywhere {
-		first = 0
-	} else if s == oneHost {
-		first = d / n * n
-	}
-	for i := range n {
-		visit(int(i), first+i)
+	first, last := c.endsOf(s, d)
+	for d := first; d <= last; d++ {
+		visit(int(d-first), d)
 	}
 }
 

@@ -41,10 +41,10 @@ func (b perPhase) plus(o perPhase, times int64) perPhase {
 
 // ledger counts the bytes that pieces take, by where they lie:
 //
-//	own         HBM of one device            pieces on one device
+//	own         HBM of one device            pieces on one device, and what the first and the last block of rows of others
+//	                                         take beyond the blocks between them
 //	onHost      HBM of each device of a host pieces that a host's devices hold together
 //	everywhere  HBM of each device           pieces that all devices hold
-//	shorter     HBM of one device            what last blocks of rows take less of it than the others
 //	host        host memory of one device    pieces whose rows lie there
 //	budget      HBM of each device           what is left of the largest device beside what every device takes
 //	                                         because of pieces, wherever they lie (piece.shared)
@@ -60,10 +60,10 @@ type ledger struct {
 	// blocks of rows on chosen devices.
 	pieces, blocks []int32
 	// own and host are by device, onHost by host.
-	own, onHost, shorter []perPhase
-	host                 []int64
-	everywhere           perPhase
-	// taken knows the most bytes of own and onHost, less shorter, on a device in each phase, and hostTaken those of host.
+	own, onHost []perPhase
+	host        []int64
+	everywhere  perPhase
+	// taken knows the most bytes of own and onHost on a device in each phase, and hostTaken those of host.
 	// takenSum is the sum of taken.
 	taken     [problem.Phases]*peaks.List[int64]
 	takenSum  perPhase
@@ -80,7 +80,7 @@ func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
 		budget: c.ownBudget, hostBudget: c.hostBudget, pieces: make([]int32, len(c.problem.Tables)), blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
-		own: make([]perPhase, n), host: make([]int64, n), shorter: make([]perPhase, n), onHost: make([]perPhase, t.Hosts()),
+		own: make([]perPhase, n), host: make([]int64, n), onHost: make([]perPhase, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n), hostTaken: peaks.New[int64](n),
 	}
 	for f := range l.taken {
@@ -89,20 +89,8 @@ func newLedger(c *catalog) ledger {
 	for d := range l.hostOf {
 		l.hostOf[d] = int32(d) / l.local
 	}
-	l.clearDevices()
+	l.clear(l.budget)
 	return l
-}
-
-// clearDevices removes the pieces that lie on one device each.
-func (l *ledger) clearDevices() {
-	copy(l.host, l.hostStart)
-	for d := range l.own {
-		for f := range l.own[d] {
-			l.own[d][f] = l.start[d]
-		}
-		l.update(int32(d))
-		l.hostTaken.Set(d, l.host[d])
-	}
 }
 
 // clear removes all pieces. budget is that of all devices without pieces.
@@ -111,8 +99,14 @@ func (l *ledger) clear(budget perPhase) {
 	clear(l.pieces)
 	clear(l.blocks)
 	clear(l.onHost)
-	clear(l.shorter)
-	l.clearDevices()
+	copy(l.host, l.hostStart)
+	for d := range l.own {
+		for f := range l.own[d] {
+			l.own[d][f] = l.start[d]
+		}
+		l.update(int32(d))
+		l.hostTaken.Set(d, l.host[d])
+	}
 }
 
 // beyond returns the bytes by which device d exceeds its HBM with further own pieces, in the phase where they are the
@@ -127,14 +121,14 @@ func (l *ledger) beyond(d int32, more *perPhase) int64 {
 
 // free returns the bytes of HBM that device d has left in a phase; they are below 0 if it exceeds its HBM.
 func (l *ledger) free(d int32, f int) int64 {
-	return l.budget[f] - l.everywhere[f] - l.own[d][f] - l.onHost[l.hostOf[d]][f] + l.shorter[d][f]
+	return l.budget[f] - l.everywhere[f] - l.own[d][f] - l.onHost[l.hostOf[d]][f]
 }
 
 // update counts what device d holds, after a change of its pieces.
 func (l *ledger) update(d int32) {
-	own, onHost, shorter := &l.own[d], &l.onHost[l.hostOf[d]], &l.shorter[d]
+	own, onHost := &l.own[d], &l.onHost[l.hostOf[d]]
 	for f, taken := range l.taken {
-		bytes := own[f] + onHost[f] - shorter[f]
+		bytes := own[f] + onHost[f]
 		l.takenSum[f] += bytes - taken.Values()[d]
 		taken.Set(int(d), bytes)
 	}
@@ -146,14 +140,19 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	case everywhere:
 		l.everywhere.add(k.own, sign)
 		l.share(k, sign)
-		l.shorter[len(l.own)-1].add(k.shorter, sign)
-		l.update(int32(len(l.own)) - 1)
+		last := int32(len(l.own)) - 1
+		l.own[0].add(k.first, sign)
+		l.own[last].add(k.last, sign)
+		l.update(0)
+		l.update(last)
 	case oneHost:
 		host := l.hostOf[device]
+		first, end := host*l.local, min((host+1)*l.local, int32(len(l.own)))
 		l.onHost[host].add(k.own, sign)
 		l.share(k, sign)
-		l.shorter[min((host+1)*l.local, int32(len(l.own)))-1].add(k.shorter, sign)
-		for d := host * l.local; d < min((host+1)*l.local, int32(len(l.own))); d++ {
+		l.own[first].add(k.first, sign)
+		l.own[end-1].add(k.last, sign)
+		for d := first; d < end; d++ {
 			l.update(d)
 		}
 	case oneDevice:
@@ -192,7 +191,7 @@ func (l *ledger) share(k *piece, sign int64) {
 // empty reports whether device d holds no part of a table if its own bytes change by some.
 func (l *ledger) empty(d int32, more *perPhase) bool {
 	const f = problem.ForwardExchange
-	return l.own[d][f]+more[f]-l.start[d]+l.everywhere[f]+l.onHost[l.hostOf[d]][f]-l.shorter[d][f] == 0
+	return l.own[d][f]+more[f]-l.start[d]+l.everywhere[f]+l.onHost[l.hostOf[d]][f] == 0
 }
 
 // fullHosts returns the number of hosts that have all their devices.

@@ -91,7 +91,7 @@ func (p *packer) pour(chosen []*variant) {
 	}
 	order := inOrder(len(chosen))
 	size := func(v *variant) float64 {
-		return float64(v.bytes(v.least())[p.c.phase])/float64(p.c.budget[p.c.phase]) +
+		return float64(v.own.of(v.least())[p.c.phase])/float64(p.c.budget[p.c.phase]) +
 			float64(v.hostBytes(v.least()))/float64(max(1, p.c.hostBudget))
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {

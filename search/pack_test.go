@@ -68,7 +68,7 @@ func apiece(loads []variant) (all [][]variant) {
 // total returns the bytes of the loads, unsplit.
 func total(loads []variant) (sum int64) {
 	for i := range loads {
-		sum += loads[i].bytes(loads[i].width)[0]
+		sum += loads[i].own.of(loads[i].width)[0]
 	}
 	return sum
 }
@@ -90,14 +90,14 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		loads := columnsOf(c)
 		// Any table's least slice may be what L is.
 		at := &loads[intN(len(loads))]
-		least := at.bytes(at.least())[0]
+		least := at.own.of(at.least())[0]
 		budget := (total(loads)+int64(devices)-1)/int64(devices) + least
 		bulky, together := 0, int64(0)
 		for i := range loads {
-			if l := &loads[i]; l.bytes(l.least())[0] > least {
+			if l := &loads[i]; l.own.of(l.least())[0] > least {
 				bulky++
-				together += l.bytes(l.width)[0]
-				budget = max(budget, l.bytes(l.width)[0])
+				together += l.own.of(l.width)[0]
+				budget = max(budget, l.own.of(l.width)[0])
 			}
 		}
 		if bulky > devices {
@@ -138,14 +138,14 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 			return bytesOf(p.ShardMemory(s).Used())
 		}
 		for w := int32(1); w <= l.width; w++ {
-			if got, want := l.bytes(w), bytes(w); got != want {
+			if got, want := l.own.of(w), bytes(w); got != want {
 				t.Errorf("%d granules: got %d bytes, want %d", w, got, want)
 			}
 			if left := w / 2; left > 0 && bytes(w)[c.phase] > bytes(left)[c.phase]+bytes(w - left)[c.phase] {
 				t.Errorf("%d granules take %d bytes, more than two slices of them", w, bytes(w)[c.phase])
 			}
 		}
-		if slices.Min(l.fixed[:]) < 0 || slices.Min(l.each[:]) < 1 {
+		if slices.Min(l.own.fixed[:]) < 0 || slices.Min(l.own.each[:]) < 1 {
 			t.Errorf("got %+v, want no negative bytes", l)
 		}
 	})

@@ -36,14 +36,10 @@ type variant struct {
 	// narrowest slice allowed, and widest the most that one place may hold.
 	unit                     int
 	width, narrowest, widest int32
-	// A slice of w units takes fixed + each * w bytes of HBM of each device that holds it, and
-	// hostFixed + hostEach * w bytes of host memory.
-	fixed, each         perPhase
-	hostFixed, hostEach int64
-	// The last device that holds it needs shorter + shorterEach * w bytes less, because the last block of rows may have fewer.
-	shorter, shorterEach perPhase
-	// Every device takes shared + sharedEach * w bytes because of it.
-	shared, sharedEach perPhase
+	// A slice takes own of HBM of each device that holds it, but first of the first one and last of the last one, and
+	// hostFixed + hostEach * w bytes of host memory if it is w units wide. Every device takes shared because of it.
+	own, first, last, shared byWidth
+	hostFixed, hostEach      int64
 	// beside is the variant of the other columns of a table in two tiers; nil if there are none.
 	beside *variant
 	// slices is the smallest number of places that have room for the table, 0 if there are too few, and hbm and host are the bytes
@@ -52,11 +48,33 @@ type variant struct {
 	hbm, host int64
 }
 
-func (v *variant) bytes(width int32) perPhase     { return v.fixed.plus(v.each, int64(width)) }
-func (v *variant) hostBytes(width int32) int64    { return v.hostFixed + v.hostEach*int64(width) }
-func (v *variant) shorterOf(width int32) perPhase { return v.shorter.plus(v.shorterEach, int64(width)) }
+func (v *variant) hostBytes(width int32) int64 { return v.hostFixed + v.hostEach*int64(width) }
 
-func (v *variant) sharedOf(width int32) perPhase { return v.shared.plus(v.sharedEach, int64(width)) }
+// byWidth is fixed + each * w bytes of a slice of w units.
+type byWidth struct{ fixed, each perPhase }
+
+func (b *byWidth) of(width int32) perPhase { return b.fixed.plus(b.each, int64(width)) }
+
+// atMost reports whether b are at most the other bytes, for any width.
+func (b *byWidth) atMost(other *byWidth) bool {
+	for f := range b.fixed {
+		if b.fixed[f] > other.fixed[f] || b.each[f] > other.each[f] {
+			return false
+		}
+	}
+	return true
+}
+
+// on returns what slices take of device d of the span from first to last.
+func (v *variant) on(d, first, last int32) *byWidth {
+	switch d {
+	case first:
+		return &v.first
+	case last:
+		return &v.last
+	}
+	return &v.own
+}
 
 // least returns the width of the widest slice that cannot be cut, in units.
 func (v *variant) least() int32 { return min(v.width, 2*v.narrowest-1) }
@@ -115,15 +133,10 @@ func (v *variant) beats(other *variant) bool {
 	if v.span != other.span || v.unit != other.unit || !slices.Equal(v.devices, other.devices) || v.hostFixed > other.hostFixed || v.hostEach > other.hostEach {
 		return false
 	}
-	fewer := false
-	for f := range v.fixed {
-		if v.fixed[f] > other.fixed[f]-other.shorter[f] || v.each[f] > other.each[f]-other.shorterEach[f] ||
-			v.shared[f] > other.shared[f] || v.sharedEach[f] > other.sharedEach[f] {
-			return false
-		}
-		fewer = fewer || v.fixed[f]+v.each[f] < other.fixed[f]+other.each[f]
+	if !v.own.atMost(&other.own) || !v.first.atMost(&other.first) || !v.last.atMost(&other.last) || !v.shared.atMost(&other.shared) {
+		return false
 	}
-	return fewer
+	return v.own.of(1) != other.own.of(1)
 }
 
 // variantsIn returns the variants of an unsplit piece in a form: one, or one for each width of equal slices. If the slices of
@@ -204,7 +217,15 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 		wide, narrow = c.inForm(k, m.width, form), c.inForm(k, unit, form)
 	}
 	whole, one := &c.pieces[wide], &c.pieces[narrow]
-	v.each, v.hostEach, v.shorterEach, v.sharedEach = one.own, one.hostBytes, one.shorter, c.sharedWith(one)
+	v.hostEach = one.hostBytes
+	units := int32(1)
+	if !c.rules.EqualSlices {
+		units = v.width
+	}
+	v.own = byWidthOf(one.own, whole.own, units)
+	v.first = byWidthOf(one.own.plus(one.first, 1), whole.own.plus(whole.first, 1), units)
+	v.last = byWidthOf(one.own.plus(one.last, 1), whole.own.plus(whole.last, 1), units)
+	v.shared = byWidthOf(c.sharedWith(one), c.sharedWith(whole), units)
 	if c.rules.EqualSlices {
 		if c.rules.OneSlice || v.span != oneDevice {
 			v.widest = 1
@@ -213,32 +234,35 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 	}
 	if v.width > 1 {
 		v.narrowest = int32(c.least(m.table) / unit)
-		v.fixed, v.each = byWidth(one.own, whole.own, v.width)
-		v.shorter, v.shorterEach = byWidth(one.shorter, whole.shorter, v.width)
-		v.shared, v.sharedEach = byWidth(c.sharedWith(one), c.sharedWith(whole), v.width)
 		v.hostEach = (whole.hostBytes - one.hostBytes) / int64(v.width-1)
 		v.hostFixed = one.hostBytes - v.hostEach
 	}
 	return v
 }
 
-// byWidth returns the bytes that slices take at any width, and those for each unit, by those of one unit and of width. Those
-// of width are exact. Where the allocator's bytes are rounded up, narrower slices count for up to two bytes a unit less, and never
-// more, so that a proof that they do not fit is right.
-func byWidth(one, all perPhase, width int32) (fixed, each perPhase) {
+// byWidthOf returns the bytes of slices of any width by those of one unit and of width; for a width of one, the same for each
+// unit. Those of width are exact. Where the allocator's bytes are rounded up, narrower slices count for up to two bytes a unit
+// less, and never more, so that a proof that they do not fit is right.
+func byWidthOf(one, all perPhase, width int32) (b byWidth) {
+	if width == 1 {
+		return byWidth{each: one}
+	}
 	for f := range one {
 		n := int64(width - 1)
-		if each[f] = (all[f] - one[f]) / n; each[f]*n < all[f]-one[f] {
-			each[f]++
+		if b.each[f] = (all[f] - one[f]) / n; b.each[f]*n < all[f]-one[f] {
+			b.each[f]++
 		}
-		fixed[f] = all[f] - each[f]*int64(width)
+		b.fixed[f] = all[f] - b.each[f]*int64(width)
 	}
-	return fixed, each
+	return b
 }
 
 // count sets the smallest number of places, and the bytes that the table then takes.
 func (v *variant) count(c *catalog) {
-	widest := v.widestIn(c.freeOn(v.span).plus(v.shorterOf(v.width), 1), c.hostBudget) // the last device may have the least memory
+	widest := int32(0) // any of the devices may have the least memory
+	for _, on := range []*byWidth{&v.own, &v.first, &v.last} {
+		widest = max(widest, v.widestIn(c.freeOn(v.span), c.hostBudget, on))
+	}
 	if v.slices = 0; widest < v.narrowest {
 		return
 	}
@@ -247,17 +271,16 @@ func (v *variant) count(c *catalog) {
 		return
 	}
 	v.slices = n
-	all := v.bytes(v.width).plus(v.fixed, int64(n-1))
-	less := v.shorterOf(v.width).plus(v.shorter, int64(n-1))
-	v.hbm = int64(c.devicesOf(v.span))*all[c.phase] - less[c.phase]
+	all := func(b *byWidth) int64 { return b.of(v.width).plus(b.fixed, int64(n-1))[c.phase] }
+	v.hbm = all(&v.first) + all(&v.last) + int64(c.devicesOf(v.span)-2)*all(&v.own)
 	v.host = v.hostBytes(v.width) + int64(n-1)*v.hostFixed
 }
 
-// widestIn returns the width of the widest slice that takes at most that many bytes.
-func (v *variant) widestIn(free perPhase, host int64) int32 {
+// widestIn returns the width of the widest slice that takes at most that many bytes of a device, on which it takes those of on.
+func (v *variant) widestIn(free perPhase, host int64, on *byWidth) int32 {
 	widest := v.widest
 	for f := range free {
-		widest = min(widest, widestOf(free[f], v.fixed[f], v.each[f], widest))
+		widest = min(widest, widestOf(free[f], on.fixed[f], on.each[f], widest))
 	}
 	if v.hostEach > 0 {
 		widest = min(widest, widestOf(host, v.hostFixed, v.hostEach, v.widest))
@@ -329,9 +352,9 @@ func newSpare(c *catalog, variants [][]variant) spare {
 	}
 	for t, list := range variants {
 		for i := range list {
-			all := list[i].sharedOf(list[i].width)
+			all := list[i].shared.of(list[i].width)
 			if list[i].beside != nil {
-				all.add(list[i].beside.sharedOf(list[i].beside.width), 1)
+				all.add(list[i].beside.shared.of(list[i].beside.width), 1)
 			}
 			for f := range all {
 				if i == 0 || all[f] < s.coming[t][f] {
@@ -346,14 +369,11 @@ func newSpare(c *catalog, variants [][]variant) spare {
 
 // take counts sign times a slice.
 func (l *spare) take(s placedSlice, sign int64) {
-	bytes := s.variant.bytes(s.width)
-	if s.variant.span == oneDevice {
-		l.free[s.device].add(bytes, -sign)
-	} else {
-		l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d].add(bytes, -sign) })
-		l.free[l.c.lastOf(s.variant.span, s.device)].add(s.variant.shorterOf(s.width), sign)
+	first, last := l.c.endsOf(s.variant.span, s.device)
+	for d := first; d <= last; d++ {
+		l.free[d].add(s.variant.on(d, first, last).of(s.width), -sign)
 	}
-	l.shared.add(s.variant.sharedOf(s.width), sign)
+	l.shared.add(s.variant.shared.of(s.width), sign)
 	if s.variant.hostEach > 0 {
 		l.host[s.device] -= sign * s.variant.hostBytes(s.width)
 	}
@@ -380,20 +400,12 @@ func (l *spare) holds() bool {
 
 // widest returns the width of the widest slice that a place has room for.
 func (l *spare) widest(v *variant, device int32) int32 {
-	of := func(d int32) perPhase { return l.free[d].plus(l.shared, -1) }
-	if v.span == oneDevice {
-		return v.widestIn(of(device), l.host[device])
+	first, last := l.c.endsOf(v.span, device)
+	widest := v.widest
+	for d := first; d <= last; d++ {
+		widest = min(widest, v.widestIn(l.free[d].plus(l.shared, -1), l.host[device], v.on(d, first, last)))
 	}
-	last, widest := l.c.lastOf(v.span, device), v.widest
-	l.c.eachOf(v.span, device, func(_ int, d int32) {
-		if d != last {
-			widest = min(widest, v.widestIn(of(d), l.host[device]))
-		}
-	})
-	ending := *v
-	ending.fixed.add(v.shorter, -1)
-	ending.each.add(v.shorterEach, -1)
-	return min(widest, ending.widestIn(of(last), l.host[device]))
+	return widest
 }
 
 // partsOf returns the slices as placed pieces.

@@ -237,14 +237,15 @@ func roomFor(c *catalog, variants [][]variant, ended func() bool) (found []place
 		return nil, false
 	}
 	size := func(list []variant) int64 {
-		return list[0].bytes(list[0].least())[c.phase] + list[0].hostBytes(list[0].least())
+		return list[0].own.of(list[0].least())[c.phase] + list[0].hostBytes(list[0].least())
 	}
 	largest := slices.Clone(variants)
 	slices.SortStableFunc(largest, func(a, b []variant) int { return cmp.Compare(size(b), size(a)) })
-	short := slices.ContainsFunc(slices.Concat(variants...), func(v variant) bool { return v.shorterOf(1) != perPhase{} })
+	uneven := slices.ContainsFunc(slices.Concat(variants...), func(v variant) bool { return v.first != v.own || v.last != v.own })
 	w := newWalk(c, largest, steps, ended, func(a, b int32) bool {
-		// A last block of rows takes less of the last device of a host.
-		return hostOf(c, a) == hostOf(c, b) && !(short && (a == c.lastOf(oneHost, a) || b == c.lastOf(oneHost, b)))
+		// The first and the last block of rows take other bytes of the first and the last device of a host.
+		first, last := c.endsOf(oneHost, a)
+		return hostOf(c, a) == hostOf(c, b) && !(uneven && (a == first || a == last || b == first || b == last))
 	})
 	w.failed = map[uint64]bool{}
 	w.visit = func() bool {
