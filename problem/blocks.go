@@ -88,19 +88,23 @@ const (
 	shareSteps = 1 << 32
 )
 
+// firstBlock returns the rows of the first block of table t, if they are known to be the most used ones and s is a later block
+// of as many devices; else 0.
+func (p *Problem) firstBlock(t *Table, s Shard) int64 {
+	switch {
+	case !t.Access.Sorted || s.Rows.Start == 0 || s.Blocks > 0:
+		return 0
+	case s.ShardingType.Span() == OneHost:
+		return t.BlockRows(p.Topology.PerHost())
+	}
+	return t.BlockRows(p.Topology.Devices)
+}
+
 // blockShare returns the share of the lookups that block s of table t gets in a batch, of those that are left if devices
-// deduplicate their own. The block counts as the one that holds the most used row, unless rows are sorted by use and it lies on
-// a later device than the first rows: then it counts as the second block.
+// deduplicate their own. The block counts as the one that holds the most used row, or as the second one if another is known to.
 func (p *Problem) blockShare(t *Table, s Shard) float64 {
 	stated, rows := statedOf(t), s.Rows.Len()
-	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil, 0}
-	if t.Access.Sorted && s.Rows.Start > 0 && s.Blocks == 0 {
-		devices := p.Topology.Devices
-		if s.ShardingType.Span() == OneHost {
-			devices = p.Topology.PerHost()
-		}
-		key.first = t.BlockRows(devices)
-	}
+	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil, p.firstBlock(t, s)}
 	if t.IndexDedup {
 		key.localSize = p.localBatch()
 	}
