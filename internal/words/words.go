@@ -1,7 +1,6 @@
 // Package words writes counts and short lists for sentences, and reads words: Plural writes
-// a count with its noun, List and Quoted the first few of many names, Lines the first few of
-// many lines. Closest finds the word that was probably meant (closest.go), Split divides a
-// command line into words (split.go).
+// a count with its noun, List and Quoted the first few of many names. Closest finds the word
+// that was probably meant (closest.go), Split divides a command line into words (split.go).
 package words
 
 import (
@@ -31,13 +30,6 @@ func Quoted(items []string, most int) string {
 		quoted[i] = fmt.Sprintf("%q", items[i])
 	}
 	return List(quoted, most) + More(" ", len(items)-len(quoted))
-}
-
-// Lines joins the first most lines, each on its own line, and counts the others in a
-// last line.
-func Lines(lines []string, most int) string {
-	shown := lines[:min(most, len(lines))]
-	return strings.Join(shown, "\n") + More("\n", len(lines)-len(shown))
 }
 
 // More returns the separator and "and n more", or nothing if n is not above 0.

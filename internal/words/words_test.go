@@ -20,8 +20,6 @@ func TestWords(t *testing.T) {
 		{words.Quoted(nil, 2), ""},
 		{words.Quoted(names, 3), `"a", "b\n", "c"`},
 		{words.Quoted(names, 2), `"a", "b\n" and 1 more`},
-		{words.Lines([]string{"a", "b"}, 2), "a\nb"},
-		{words.Lines([]string{"a", "b", "c", "d"}, 1), "a\nand 3 more"},
 		{words.More(" ", 0), ""},
 		{words.More(" ", -1), ""},
 		{words.More(": ", 2), ": and 2 more"},

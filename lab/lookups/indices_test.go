@@ -13,9 +13,6 @@ func equal(a, b Bags) bool {
 	return slices.Equal(a.Indices, b.Indices) && slices.Equal(a.Offsets, b.Offsets)
 }
 
-func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
-
-// TestCountClasses uses rows with the numbers of uses at the bounds of the classes.
 // TestLengthCV: bags of one length have exactly 0, any part of a list of offsets is that of its
 // bags, and the largest sums that a table may have do not overflow.
 func TestLengthCV(t *testing.T) {

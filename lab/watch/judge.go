@@ -24,7 +24,6 @@ import (
 
 // judge looks at rows.
 type judge struct {
-	opt       Options
 	emit      func(Event)
 	predicted []unit.Millis
 
@@ -49,7 +48,7 @@ type judge struct {
 
 func newJudge(predicted []unit.Millis, opt Options, emit func(Event)) *judge {
 	n := len(predicted)
-	j := &judge{opt: opt, predicted: predicted, base: make([]float64, n), late: make([][]float64, n), own: make([]series, n), shared: series{opt: opt}, found: map[Topic]bool{}}
+	j := &judge{predicted: predicted, base: make([]float64, n), late: make([][]float64, n), own: make([]series, n), shared: series{opt: opt}, found: map[Topic]bool{}}
 	j.emit = func(e Event) {
 		j.found[e.Topic] = true
 		emit(e)

@@ -34,7 +34,6 @@ const (
 
 // season is the shared series under a season.
 type season struct {
-	opt  Options
 	emit func(Event)
 	// stated is true if the user stated the season. Otherwise the season is a day of stated
 	// times, and is used only if it is there.
@@ -63,7 +62,7 @@ type bin struct {
 
 // newSeason returns the season of the options.
 func newSeason(opt Options, emit func(Event)) *season {
-	s := &season{opt: opt, emit: emit, series: series{opt: opt}, bins: mostBins, width: day / mostBins}
+	s := &season{emit: emit, series: series{opt: opt}, bins: mostBins, width: day / mostBins}
 	if opt.Season > 0 {
 		s.stated, s.bins = true, min(mostBins, opt.Season/opt.Window)
 		s.width = float64(opt.Season) / float64(s.bins)

@@ -54,9 +54,6 @@ func (e *Episode) Placement() []int32 { return e.device }
 // Held returns the rows of each device's tables. It is the episode's.
 func (e *Episode) Held() [][]int32 { return e.held }
 
-// GiB returns the GiB of weights that each device holds. It is the episode's.
-func (e *Episode) GiB() []float64 { return e.heldG }
-
 // skipTo leaves out the pieces before the given one, which no device has room for.
 func (e *Episode) skipTo(piece int32) {
 	for e.order[e.next] != piece {

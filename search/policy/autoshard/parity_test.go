@@ -253,7 +253,7 @@ func TestPrototypeRollouts(t *testing.T) {
 			near(t, fmt.Sprintf("%s: cost of device %d", task.ID, d), float64(episode.load[2*d]), want, costTolerance)
 		}
 		if task.Reward != nil {
-			near(t, task.ID+": reward", Overflow(task.Cap, slices.Max(episode.GiB())), *task.Reward, 1e-6)
+			near(t, task.ID+": reward", Overflow(task.Cap, slices.Max(episode.heldG)), *task.Reward, 1e-6)
 		}
 	}
 }
