@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -137,23 +135,14 @@ func (p *Page) Is(condition string) bool {
 	return is
 }
 
-// Want fails the test if a condition in JavaScript does not become true; it waits for it.
+// Want fails the test if a condition in JavaScript does not become true; it waits for it, and gives up
+// after patience.
 func (p *Page) Want(condition string) {
 	p.t.Helper()
-	if !p.Waits(condition) {
-		p.t.Errorf("got no %s", condition)
-	}
-}
-
-// Waits is whether a condition in JavaScript becomes true. It gives up after patience.
-func (p *Page) Waits(condition string) bool {
-	p.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if p.Is(condition) {
-			return true
-		}
+	for end := time.Now().Add(patience); !p.Is(condition); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			return false
+			p.t.Errorf("got no %s", condition)
+			return
 		}
 	}
 }
@@ -163,12 +152,6 @@ func (p *Page) Waits(condition string) bool {
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.run("click "+selector, chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
-}
-
-// ClickAt clicks at a point of the window, in CSS pixels.
-func (p *Page) ClickAt(x, y float64) {
-	p.t.Helper()
-	p.run("click", chromedp.MouseClickXY(x, y))
 }
 
 // Focus gives the keyboard to an element.
@@ -241,29 +224,3 @@ func (p *Page) Expect(text string) { p.faults.expect(text) }
 
 // Faults returns the faults so far that the test does not expect.
 func (p *Page) Faults() []string { return p.faults.unexpected() }
-
-// Outline returns the roles and names of the page's accessibility tree, one line each, as a
-// screen reader goes through them.
-func (p *Page) Outline() string {
-	p.t.Helper()
-	type value struct {
-		Value any `json:"value"`
-	}
-	var tree struct {
-		Nodes []struct {
-			Ignored bool  `json:"ignored"`
-			Role    value `json:"role"`
-			Name    value `json:"name"`
-		} `json:"nodes"`
-	}
-	p.run("accessibility tree", chromedp.ActionFunc(func(ctx context.Context) error {
-		return cdp.Execute(ctx, "Accessibility.getFullAXTree", nil, &tree)
-	}))
-	var lines []string
-	for _, n := range tree.Nodes {
-		if !n.Ignored && n.Name.Value != nil && n.Name.Value != "" {
-			lines = append(lines, fmt.Sprintf("%v: %v", n.Role.Value, n.Name.Value))
-		}
-	}
-	return strings.Join(lines, "\n")
-}
