@@ -6,12 +6,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
@@ -116,12 +122,119 @@ func TestGzipBombs(t *testing.T) {
 	refused(t, "zip.pt.gz", packed(t, append([]byte(zipEntry), zeros...)), "uncompress it with gunzip")
 }
 
-// TestParquetFooters wants the sizes in a Parquet file's footer to be checked before they are believed.
-func TestParquetFooters(t *testing.T) {
+// TestParquetBombs wants the sizes in a Parquet file to be checked before they are believed.
+func TestParquetBombs(t *testing.T) {
 	small := parquetOf(t, []lookup{{Table: "a"}})
 	refused(t, "footer.parquet", append(bytes.Clone(small[:len(small)-8]), "\xff\xff\xff\x7fPAR1"...), "a footer of 2147483647 bytes in a file of")
 	// A footer with a list of 2^31-1 row groups.
 	refused(t, "list.parquet", []byte("PAR1\x49\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1"), "footer: ")
+	lz4, err := os.ReadFile("testdata/bad/lz4.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "lz4.parquet", lz4, `row group 0, column "Sample": compressed with LZ4`)
+	var lists bytes.Buffer
+	w := parquet.NewGenericWriter[struct{ IDs []int64 }](&lists, parquet.Compression(&parquet.Lz4Raw))
+	if _, err := w.Write([]struct{ IDs []int64 }{{[]int64{1, 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "lists.parquet", lists.Bytes(), `row group 0, column "IDs": compressed with LZ4_RAW`)
+}
+
+// TestCheckPage wants the sizes of a page's header to be compared with its data.
+func TestCheckPage(t *testing.T) {
+	zipped := packed(t, make([]byte, 100))
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		unpacked, packed, values int64
+		codec                    format.CompressionCodec
+		data, want               string
+	}{
+		{100, 3, 5, format.Uncompressed, "abc", ""},
+		{100, 4, 5, format.Uncompressed, "abc", "4 bytes, more than its column has"},
+		{100, -1, 5, format.Uncompressed, "abc", "-1 bytes, more than its column has"},
+		{-5, 3, 5, format.Uncompressed, "abc", "-5 bytes uncompressed"},
+		{1<<31 - 1, 3, 5, format.Uncompressed, "abc", "2147483647 bytes uncompressed, more than 67108864"},
+		{100, 3, 1 << 30, format.Uncompressed, "abc", "1073741824 values, more than 16777216"},
+		{100, 0, 5, format.Snappy, string(snappy.Encode(nil, make([]byte, 100))), ""},
+		{100, 5, 5, format.Snappy, "\xff\xff\xff\xff\x0f", "4294967295 bytes, and its header states 100"},
+		{100, 0, 5, format.Gzip, string(zipped), ""},
+		{99, 0, 5, format.Gzip, string(zipped), "more than the 99 bytes"},
+		{100, 0, 5, format.Zstd, string(encoder.EncodeAll(make([]byte, 100), nil)), ""},
+		{99, 0, 5, format.Zstd, string(encoder.EncodeAll(make([]byte, 100), nil)), "more than the 99 bytes"},
+	} {
+		if test.packed == 0 {
+			test.packed = int64(len(test.data))
+		}
+		var h []byte
+		field := func(step byte, x int64) { h = binary.AppendVarint(append(h, step<<4|5), x) }
+		field(1, 0) // a data page
+		field(1, test.unpacked)
+		field(1, test.packed)
+		h = append(h, 2<<4|12) // field 5, the header of a data page
+		for _, x := range []int64{test.values, 0, 0, 0} {
+			field(1, x)
+		}
+		data := string(append(h, 0, 0)) + test.data
+		size, err := checkPage(io.NewSectionReader(strings.NewReader(data), 0, int64(len(data))), test.codec, [2]byte{})
+		switch {
+		case test.want == "" && (err != nil || size != int64(len(data))):
+			t.Errorf("%+v: got %d and %v, want %d", test, size, err, len(data))
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%+v: got %v", test, err)
+		}
+	}
+}
+
+// A part of a page has no more values than the page states, whatever its runs state.
+func TestRuns(t *testing.T) {
+	varints := func(values ...uint64) (b []byte) {
+		for _, v := range values {
+			b = binary.AppendUvarint(b, v)
+		}
+		return b
+	}
+	sized := func(part []byte) []byte {
+		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(part))), part...)
+	}
+	for _, test := range []struct {
+		encoding format.Encoding
+		data     []byte
+		good     bool
+	}{
+		{format.Plain, []byte("any"), true},
+		{format.RLEDictionary, append([]byte{3}, varints(10<<1, 5)...), true},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<1|1, 1, 2, 3, 2<<1, 7)...), true},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<30, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(9<<1, 5, 9<<1, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<30|1, 5)...), false},
+		{format.RLEDictionary, append([]byte{200}, varints(1<<1, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<1|1, 1)...), false},
+		{format.RLE, sized(varints(10<<1, 1)), true},
+		{format.RLE, sized(varints(1<<40, 1)), false},
+		{format.RLE, []byte{255, 255, 255, 255}, false},
+		{format.DeltaBinaryPacked, varints(128, 4, 10, 0), true},
+		{format.DeltaBinaryPacked, varints(128, 4, 1<<31, 0), false},
+		{format.DeltaLengthByteArray, varints(128, 4), false},
+		{format.DeltaByteArray, varints(128, 4, 1, 1<<28), false},
+		{format.BitPacked, nil, false},
+	} {
+		r := runs{data: test.data, most: 10}
+		r.values(test.encoding)
+		if (r.err == nil) != test.good {
+			t.Errorf("%v %v: got %v", test.encoding, test.data, r.err)
+		}
+	}
+	levels := runs{data: slices.Concat(sized(varints(10<<1, 1)), sized(varints(1<<30, 1))), most: 10}
+	if levels.levels([2]byte{1, 1}); levels.err == nil {
+		t.Error("levels of 2^29 values: got no error")
+	}
 }
 
 // pickled is data.pkl of three tensors of 64-bit numbers.

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -29,7 +30,7 @@ func listLeaf(f *parquet.File, name string) (leaf parquet.LeafColumn, listed, ok
 }
 
 // listRows reads a wide log in Parquet.
-func listRows(l *log, f *file, opened *parquet.File) error {
+func listRows(l *log, f *file, in io.ReaderAt, opened *parquet.File) error {
 	ids, columns, err := listColumns(l, opened)
 	if err != nil {
 		return err
@@ -46,8 +47,12 @@ func listRows(l *log, f *file, opened *parquet.File) error {
 		}
 		for k, c := range columns {
 			chunk := group.ColumnChunks()[c.index]
-			c.pages, c.values, c.left = chunk.Pages(), nil, nil
-			if err := errors.Join(readList(l, &ids[k], c, chunk.NumValues(), done, done+rows), c.close()); err != nil {
+			err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData, c.levels)
+			if err == nil {
+				c.pages, c.values, c.left = chunk.Pages(), nil, nil
+				err = errors.Join(readList(l, &ids[k], c, chunk.NumValues(), done, done+rows), c.close())
+			}
+			if err != nil {
 				return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
 			}
 		}

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -38,57 +36,24 @@ func parquetRows(f *file, l *log) (err error) {
 		return fmt.Errorf("it is damaged or cut short: %v", err)
 	}
 	if len(l.opt.Columns) == 0 && isLong(parquetNames(opened)) {
-		return parquetLookups(f, opened, l)
+		return parquetLookups(f, in, opened, l)
 	}
-	return listRows(l, f, opened)
-}
-
-// maxFooterBytes limits a file's metadata, which takes about a hundred bytes for each column of each row group.
-const maxFooterBytes = 16 << 20
-
-// checkFooter checks the length of a file's metadata, and of the lists in it, before the library takes
-// memory for them: a file of a few bytes may state gigabytes.
-func checkFooter(in io.ReaderAt, size int64) error {
-	const frame = 12 // PAR1 at the start; a length and PAR1 at the end
-	if size < frame {
-		return fmt.Errorf("it is damaged or cut short: it has %d bytes", size)
-	}
-	var tail [4]byte
-	if _, err := in.ReadAt(tail[:], size-8); err != nil {
-		return cut(err)
-	}
-	length := int64(binary.LittleEndian.Uint32(tail[:]))
-	if length > size-frame {
-		return fmt.Errorf("it is damaged or cut short: a footer of %d bytes in a file of %d", length, size)
-	}
-	if length > maxFooterBytes {
-		return fmt.Errorf("a footer of %d bytes, more than %d: write the file with larger row groups", length, maxFooterBytes)
-	}
-	footer := make([]byte, length)
-	if _, err := in.ReadAt(footer, size-8-length); err != nil {
-		return cut(err)
-	}
-	// No field of a footer has this number, so all of them are passed over, and nothing is kept.
-	var none struct {
-		None bool `thrift:"9999,optional"`
-	}
-	var protocol thrift.CompactProtocol
-	if err := thrift.NewDecoder(protocol.NewReaderFromBytes(footer)).Decode(&none); err != nil {
-		return fmt.Errorf("it is damaged or cut short: footer: %w", err)
-	}
-	return nil
+	return listRows(l, f, in, opened)
 }
 
 // parquetLookups reads a log with a row for each lookup.
-func parquetLookups(f *file, opened *parquet.File, l *log) error {
+func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error {
 	columns, err := parquetColumns(opened, l.opt.IDs)
 	if err != nil {
 		return err
 	}
 	done, total := int64(0), opened.NumRows()
-	for _, group := range opened.RowGroups() {
+	for i, group := range opened.RowGroups() {
 		for _, c := range columns {
 			if c != nil {
+				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData, c.levels); err != nil {
+					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
+				}
 				c.pages = group.ColumnChunks()[c.index].Pages()
 				c.values, c.left = nil, nil
 			}
@@ -148,6 +113,7 @@ func readColumns(l *log, columns []*parquetColumn, rows, before int64) error {
 type parquetColumn struct {
 	name     string
 	index    int
+	levels   [2]byte // the highest repetition and definition levels
 	physical parquet.Kind
 	unsigned bool
 	pages    parquet.Pages
@@ -205,7 +171,7 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 }
 
 func newParquetColumn(name string, leaf parquet.LeafColumn) *parquetColumn {
-	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: leaf.Node.Type().Kind()}
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, levels: [2]byte{byte(leaf.MaxRepetitionLevel), byte(leaf.MaxDefinitionLevel)}, physical: leaf.Node.Type().Kind()}
 	if logical := leaf.Node.Type().LogicalType(); logical != nil {
 		if integer, ok := logical.Value.(*format.IntType); ok {
 			c.unsigned = !integer.IsSigned

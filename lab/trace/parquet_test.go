@@ -16,8 +16,8 @@ func TestFilesOfArrow(t *testing.T) {
 		t.Fatalf("got %v and %v, want the tables 1, 3 and 20", want, err)
 	}
 	paths, err := filepath.Glob("testdata/*.parquet")
-	if err != nil || len(paths) != 6 {
-		t.Fatalf("got %d files and %v, want 6", len(paths), err)
+	if err != nil || len(paths) != 5 {
+		t.Fatalf("got %d files and %v, want 5", len(paths), err)
 	}
 	for _, path := range paths {
 		if got, err := readAll(path, Options{}); err != nil || !sameTables(got, want) {

@@ -40,7 +40,7 @@ save("unsigned.parquet", (pa.uint32(), pa.uint64(), pa.uint32()), compression="g
 save("delta.parquet", whole, compression="snappy", use_dictionary=False,
      column_encoding={"Sample": "DELTA_BINARY_PACKED", "index": "DELTA_BINARY_PACKED", "table": "DELTA_BYTE_ARRAY", "weight": "PLAIN"})
 os.makedirs(os.path.join(folder, "bad"), exist_ok=True)
-save("lz4.parquet", whole, compression="lz4")
+save("bad/lz4.parquet", whole, compression="lz4")
 save("bad/float.parquet", (pa.int64(), pa.string(), pa.float64()))
 pq.write_table(pa.table({"sample": [1, 2], "table": ["a", "a"], "index": pa.array([5, None], pa.int64())}), os.path.join(folder, "bad/null.parquet"))
 pq.write_table(pa.table({"sample": [1], "table": ["a"], "index": [[5, 6]]}), os.path.join(folder, "bad/list.parquet"))
