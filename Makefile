@@ -29,7 +29,7 @@ release: ## the tests of a release, and everything that a tag makes, in dist/
 fuzz: ## each fuzz target for FUZZTIME, 10 s by default
 	.ci/run fuzz
 
-models: build ## the embedded models again, from their seed: about a minute each on two cores
+models: build ## the embedded models again, from their seed: about two minutes each on two cores
 	for profile in $$(ls cost/pretrained/models); do bin/neuroshard lab train --simulate $$profile -o cost/pretrained/models/$$profile; done
 
 measure: ## this machine's CPU: collect, train, plan and run plans, into measured/ (half an hour)

@@ -79,6 +79,7 @@ func (r *bagsReport) groups(model *cost.Model, kind string, count int) {
 	}
 	for i := range set.Samples {
 		g := &set.Samples[i]
+		g.Operation.Weighted = g.Operation.Weighted && kind != sequences // lookups of sequences have no weights
 		op := simulate.Op{
 			Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
 			Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, LaneRule: g.Operation.LaneRule,
@@ -154,23 +155,23 @@ var bagsRows = []bagsRow{
 }
 
 // Bounds of mean errors, in percent. Those of the lookups of groups are by kind; of the shipped
-// models, the largest are 0.7, 1.0, 2.1 (mi300x) and 0.7. The largest errors of the costs of
-// placements are 1.6, and of the computes of devices 2.5 (rtx2080ti, slices with several bags). No
-// mean tau is below 0.92.
-var mostOfLookups = map[string]float64{oneBag: .8, severalBags: 1.1, sequences: 2.5, anyOfThese: .8}
+// models, the largest are 0.7, 0.9, 0.5 and 0.7. The largest errors of the costs of placements are
+// 1.3 (a100-40), and of the computes of devices 1.9 (rtx2080ti, slices with several bags). No mean tau
+// is below 0.94.
+var mostOfLookups = map[string]float64{oneBag: .8, severalBags: 1, sequences: .7, anyOfThese: .8}
 
-const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 2, 2.7, 3, .9
+const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 1.6, 1.2, 2.3, .92
 
 // TestAccuracyOfBags compares the times that a shipped model predicts with those of the simulated
 // device, on tables of several bags and on sequences, and bounds the
-// errors. The model is the one that is furthest off on sequences; with the build tag long,
+// errors. The model is one of those that are furthest off on sequences; with the build tag long,
 // TestAccuracyOfBagsOfAllModels judges all models, on tables of all kinds, and with -v it prints the
 // tables of docs/RESULTS.md.
 func TestAccuracyOfBags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it estimates many samples, one after another")
 	}
-	accuracyOfBags(t, "mi350x", severalBags, sequences)
+	accuracyOfBags(t, "h100-80", severalBags, sequences)
 }
 
 func accuracyOfBags(t *testing.T, profile string, kinds ...string) {

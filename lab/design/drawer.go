@@ -152,7 +152,7 @@ func (r *drawer) tiny() dataset.Group {
 const groupTries = 12
 
 func (r *drawer) group() dataset.Group {
-	count := r.count()
+	count := shardCount(r.draw, r.domain.MinShards, r.domain.MaxShards)
 	var g dataset.Group
 	for range groupTries {
 		g = dataset.Group{Split: r.split, Operation: r.operation(), Members: make([]dataset.Member, count)}
@@ -175,17 +175,6 @@ func (r *drawer) group() dataset.Group {
 // power draws a dim as the paper does.
 func (r *drawer) power() int {
 	return problem.ColumnGranule << r.draw.IntN(bits.Len(uint(r.domain.MaxDim/problem.ColumnGranule)))
-}
-
-// count draws the number of shards of a group: uniform for half of the groups,
-// log-uniform for the other half, so that small groups are frequent.
-func (r *drawer) count() int {
-	least, most := r.domain.MinShards, r.domain.MaxShards
-	if r.draw.IntN(2) == 0 {
-		return least + r.draw.IntN(most-least+1)
-	}
-	n := float64(least) * math.Pow(float64(most+1)/float64(least), r.draw.Float64())
-	return min(most, int(n))
 }
 
 func (r *drawer) operation() problem.Operation {

@@ -10,11 +10,11 @@
 //
 // Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
 // device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal
-// and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
-// rules, and 1 to 1,024 devices. A quarter of the tables are blocks of rows, whose bags are
-// short and vary in length; an eighth are sequences, in groups of their own, and an eighth have
-// more or fewer bags than one a sample. The domain contains the paper's own draws (NeuroShard,
-// section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
+// and of unequal lengths, Zipf's law with exponents of 0.2 to 2.6, batches of 512 to 131,072, all
+// optimizers, precisions and lane rules, and 1 to 1,024 devices. A quarter of the tables are blocks
+// of rows, whose bags are short and vary in length; an eighth are sequences, in groups of their own,
+// and an eighth have more or fewer bags than one a sample. The domain contains the paper's own draws
+// (NeuroShard, section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
 package design
 
 import (
@@ -237,7 +237,7 @@ func newTable(name string, rows int64, dim, features int, pooling float64) probl
 // histogram is that of one of the two at a batch, drawn by atBatch, with its
 // classes changed at random.
 func distribution(draw *rand.Rand, rows int64, pooling float64, atBatch func() int) access.Distribution {
-	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 1.4*draw.Float64()}
+	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 2.4*draw.Float64()}
 	if draw.Float64() < .15 {
 		base = access.Distribution{Kind: access.Uniform}
 	}
@@ -280,7 +280,7 @@ func operation(draw *rand.Rand) problem.Operation {
 	op := problem.Operation{
 		Batch:     batches[draw.IntN(len(batches))],
 		Optimizer: problem.Optimizer(draw.IntN(4)),
-		Weighted:  draw.Float64() < .15,
+		Weighted:  draw.Float64() < .3,
 	}
 	// All published data has 65,536 samples, so a quarter of the groups here have that
 	// batch too.
@@ -297,12 +297,23 @@ func operation(draw *rand.Rand) problem.Operation {
 func group(draw *rand.Rand, split dataset.Split, tables, minShards, maxShards int) dataset.Group {
 	g := dataset.Group{Split: split, Operation: operation(draw)}
 	first, end := TablesOf(split, tables)
-	count := minShards + draw.IntN(maxShards-minShards+1)
+	count := shardCount(draw, minShards, maxShards)
 	dim := dims(draw, MaxDim)
 	for range count {
 		g.Members = append(g.Members, dataset.Member{Table: int32(first + draw.IntN(end-first)), Dim: int32(dim())})
 	}
 	return g
+}
+
+// shardCount draws the number of shards of a group: uniform for half of the groups, log-uniform for
+// the other half, so that small groups are frequent. A device that holds tables of many operations has
+// an operator of a few shards for each.
+func shardCount(draw *rand.Rand, least, most int) int {
+	if draw.IntN(2) == 0 {
+		return least + draw.IntN(most-least+1)
+	}
+	n := float64(least) * math.Pow(float64(most+1)/float64(least), draw.Float64())
+	return min(most, int(n))
 }
 
 // dims draws one of five ways to mix dims up to maxDim, which is at least 4, and

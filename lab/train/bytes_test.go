@@ -15,10 +15,10 @@ func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 		t.Skip("this build or processor lacks the instructions that the shipped models were made with")
 	}
 	hw := profile(t, "a100-80")
-	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-3c296a03a44a" {
-		t.Errorf("exchanges in one host: got model %s, want a100-80-3c296a03a44a", m.Manifest.ID)
+	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4acecc43af19" {
+		t.Errorf("exchanges in one host: got model %s, want a100-80-4acecc43af19", m.Manifest.ID)
 	}
-	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-050b5c9cab8c" {
-		t.Errorf("exchanges of all kinds: got model %s, want a100-80-050b5c9cab8c", m.Manifest.ID)
+	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-81e1b80deb2c" {
+		t.Errorf("exchanges of all kinds: got model %s, want a100-80-81e1b80deb2c", m.Manifest.ID)
 	}
 }

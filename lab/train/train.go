@@ -60,7 +60,7 @@ type Options struct {
 }
 
 // DefaultEpochs is the number of passes over the training groups.
-const DefaultEpochs = 30
+const DefaultEpochs = 50
 
 // Progress states how far a training run has come.
 type Progress struct {
