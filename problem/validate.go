@@ -63,6 +63,10 @@ func validate(p *Problem) error {
 		v.faults[len(v.faults)-1].Key = "batch"
 	}
 	v.cluster()
+	if p.Topology.Activations > 0 && p.Accounting != CountAll {
+		message := fmt.Sprintf("activations: only accounting all counts them, and the accounting is %v", p.Accounting)
+		v.faults = append(v.faults, Fault{Message: message, Hint: "leave activations out, and state a reserve that holds them", Key: "activations"})
+	}
 	if len(p.Tables) == 0 || len(p.Tables) > MaxTables {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}

@@ -27,6 +27,8 @@ type Infeasible struct {
 	// more than its memory.
 	Device              int
 	Need, Have, Missing unit.Bytes
+	// Activations are those of the dense part, if the bytes are missing where they live.
+	Activations unit.Bytes
 	// DevicesNeeded is the least number of such devices that holds the tables, as by the
 	// function DevicesNeeded; 0 if no number does, or if Options.Brief left it out.
 	DevicesNeeded int
@@ -63,8 +65,12 @@ func (e *Infeasible) Error() string {
 		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %s; %s",
 			e.Table, e.Width, e.Need, e.Device, free(e.Have), reason)
 	}
-	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the allowed device with the most room, has %s: %v missing; %s",
-		e.Table, e.Width, e.Need, e.Device, free(e.Have), e.Missing, reason)
+	beside := ""
+	if e.Activations > 0 {
+		beside = fmt.Sprintf(" beside the %v of activations of the dense part", e.Activations)
+	}
+	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the allowed device with the most room, has %s: %v missing%s; %s",
+		e.Table, e.Width, e.Need, e.Device, free(e.Have), e.Missing, beside, reason)
 }
 
 // free says how much of a device's memory is free for tables. The bytes are below 0 if what a device
@@ -118,6 +124,9 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 		Device: int(freest),
 		Need:   unit.Bytes(need), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, need-have)),
 		OnlyHBM: c.rules.OnlyHBM, Replicas: c.problem.Topology.Replicas,
+	}
+	if phase == int(problem.DenseForward) {
+		e.Activations = c.problem.Topology.Activations
 	}
 	if e.OneHost = staysOnHost(c, k); e.OneHost {
 		e.Reason = "all slices of the table must lie on one host, and no host was found with room for them beside the other tables"

@@ -205,6 +205,9 @@ var badTables = []struct{ name, content string }{
 		"b,1,4,1.1,5,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +
 		"c,1,4,,,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +
 		"d,1,4,,5,,,,,,,,,,,,,,,,,,\n"},
+	{"dedup stated and chosen", `{"format": "neuroshard-tables", "version": 1, "tables": [
+{"name": "both", "rows": 9, "dim": 4, "pooling": "none", "index_dedup": true, "choose_dedup": true},
+{"name": "chosen", "rows": 9, "dim": 4, "pooling": "none", "index_dedup": false, "choose_dedup": true}], "defaults": {"index_dedup": true, "choose_dedup": true}}`},
 }
 
 func prototypeTruncated() string {
@@ -295,6 +298,7 @@ var badTopologies = []struct{ name, content string }{
 	{"twice", `{"devices": 8, "device": "a100-80", "devices": 9}`},
 	{"two objects", `{"devices": 8, "device": "a100-80"}{}`},
 	{"NaN", `{"devices": NaN, "device": "a100-80"}`},
+	{"activations fill a device.yaml", "devices: 8\ndevice: a100-80\nactivations: 75GiB\n"},
 }
 
 func badTablesErrors(t *testing.T, name, content string) error {

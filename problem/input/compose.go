@@ -279,6 +279,9 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	grown, before := p.outgrown(base.Topology), base.Topology
 	flags, overrideErr := p.Overrides.read(p.Own)
 	p.override(base, &flags)
+	if base.Accounting != problem.CountAll && !p.states("activations") {
+		base.Topology.Activations = 0 // those that an old plan counts
+	}
 	p.giveHosts(base, file, &before, grown)
 	p.giveDomains(base, file, &before)
 	overrideErr = Join(hostsErr, overrideErr, giveMemories(p.Overrides, base, file))
