@@ -26,6 +26,7 @@
 package cost
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"slices"
@@ -103,7 +104,9 @@ func (m *Model) Like(device hardware.Profile) (*Model, error) {
 	}
 	own := *m
 	own.like, own.hardware = m.hardware.Name, device
-	own.manifest.Profile, own.manifest.Device, own.manifest.ID = device.Name, device, device.Name+"-like-"+m.manifest.ID
+	own.manifest.Profile, own.manifest.Device = device.Name, device
+	numbers := sha256.Sum256(fmt.Appendf(nil, "%s %+v", m.manifest.ID, device))
+	own.manifest.ID = fmt.Sprintf("%s-like-%s-%x", device.Name, m.hardware.Name, numbers[:6])
 	k := &own.comm.constants
 	k.IntraGBps *= device.IntraGBps / m.hardware.IntraGBps
 	k.CopyGBps *= device.HBMGBps / m.hardware.HBMGBps

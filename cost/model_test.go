@@ -391,6 +391,24 @@ func TestLike(t *testing.T) {
 			}
 		}
 	}
+	mine := model.Hardware()
+	mine.Name = "mine"
+	faster := mine
+	faster.HBMGBps *= 2
+	one, err := model.Like(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := model.Like(faster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := one.Manifest().ID, two.Manifest().ID; a == b || !strings.HasPrefix(a, "mine-like-"+model.Hardware().Name+"-") {
+		t.Errorf("got the names %s and %s of models of other numbers", a, b)
+	}
+	if a, b := one.Manifest().Comm.CopyGBps, two.Manifest().Comm.CopyGBps; b != 2*a {
+		t.Errorf("copies: got %v GB/s with twice the bandwidth of %v", b, a)
+	}
 	if _, err := model.Like(hardware.Profile{Name: "wave", WarpLanes: 64}); err == nil {
 		t.Error("got no error for warps of another size")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -136,5 +137,32 @@ func TestMadeFrom(t *testing.T) {
 		if pl.MadeFrom(&other) {
 			t.Errorf("reserve %s: got a plan of a problem with other access statistics", name)
 		}
+	}
+}
+
+// TestMadeFromRacks: a plan that was made with an NVLink domain of one host, of devices that are sold in racks, is made
+// from the cluster that the plan states.
+func TestMadeFromRacks(t *testing.T) {
+	p, pl := sample(t)
+	profile, err := hardware.ByName("gb200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Topology = hardware.Topology{Profile: profile, Devices: 8, DevicesPerHost: 4, NVLinkDomain: 4}
+	pl.Cluster, pl.Provenance.Input = clusterOf(p), Digest(p)
+	other := *p
+	other.Topology = pl.Cluster.Topology()
+	other.Topology.Profile = profile
+	if !pl.MadeFrom(&other) || pl.Origin(&other) != "" {
+		t.Errorf("got a plan of another problem: %s", pl.Origin(&other))
+	}
+	other.Tables = slices.Clone(p.Tables)
+	other.Tables[0].Access.UniqueRows++
+	if pl.Origin(&other) == "" {
+		t.Error("got a plan of a problem with other access statistics")
+	}
+	pl.Cluster.Profile, other.Topology.Profile = "mine", hardware.Profile{Name: "mine", Memory: profile.Memory}
+	if want := "whether the plan was made from these tables is not known"; !strings.HasPrefix(pl.Origin(&other), want) {
+		t.Errorf("a device that is not listed: got %q, want %q", pl.Origin(&other), want)
 	}
 }

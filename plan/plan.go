@@ -20,6 +20,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -213,8 +214,18 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	return nil
 }
 
-// OtherInput says of a valid plan that MadeFrom does not find to be made from the problem.
-const OtherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
+// Origin says why a valid plan may be made from another problem than p; "" if it is made from p.
+func (pl *Plan) Origin(p *problem.Problem) string {
+	switch {
+	case pl.MadeFrom(p):
+		return ""
+	case !hardware.Known(pl.Cluster.Profile) && p.Topology.Profile.HBMGBps == 0:
+		return fmt.Sprintf("whether the plan was made from these tables is not known: it does not state the numbers of its device %s, which is not a listed one", pl.Cluster.Profile)
+	}
+	return otherInput
+}
+
+const otherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
 
 // Decided returns the problem with the IndexDedup that the plan decides: that of the plan's tables, for tables with
 // ChooseDedup. If the engine deduplicates all sequences or none, it is that of any of them. It returns p itself if the
@@ -259,7 +270,7 @@ func (pl *Plan) MadeFrom(p *problem.Problem) bool {
 				t := &other.Topology
 				t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, stated, share, 0
 				t.ReserveFixed = reserve - t.Reserve(largest)
-				for _, domain := range []int{own.NVLinkDomain, t.InUsualDomains().NVLinkDomain} {
+				for _, domain := range []int{own.NVLinkDomain, t.InUsualDomains().NVLinkDomain, t.PerHost()} {
 					t.NVLinkDomain = domain
 					if clusterOf(&other).Equal(clusterOf(p)) && Digest(&other) == pl.Provenance.Input {
 						return true

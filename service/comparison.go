@@ -161,8 +161,8 @@ func (j *judged) violations() (*Violations, error) {
 		out.Warnings = append(out.Warnings, plan.NoDigest)
 	}
 	if err == nil {
-		if !j.plan.MadeFrom(j.composed.problem) {
-			out.Warnings = append(out.Warnings, plan.OtherInput)
+		if doubt := j.plan.Origin(j.composed.problem); doubt != "" {
+			out.Warnings = append(out.Warnings, doubt)
 		}
 		return out, nil
 	}

@@ -27,6 +27,8 @@ type app struct {
 	reads  reads
 	// stdinRead is true once an input was standard input.
 	stdinRead bool
+	// described is the file that --device names.
+	described string
 	// running is true once flags and arguments were accepted. An error before that is
 	// an error of usage.
 	running bool
@@ -105,7 +107,7 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 	if err := unknownRelease(folder); err != nil {
 		return nil, err
 	}
-	if ext := filepath.Ext(folder); ext == ".yaml" || ext == ".yml" {
+	if ext := filepath.Ext(folder); folder != "" && folder == a.described || ext == ".yaml" || ext == ".yml" {
 		return a.loadDevice(folder)
 	}
 	if err := checkFolder(folder); err != nil {

@@ -57,8 +57,8 @@ once, and diff refuses tables that are listed twice.`,
 			case err != nil:
 				return err
 			}
-			if !pl.MadeFrom(loaded.problem) {
-				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], plan.OtherInput)
+			if doubt := pl.Origin(loaded.problem); doubt != "" {
+				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], doubt)
 			}
 			fmt.Fprintln(a.stdout, "valid")
 			return nil

@@ -176,6 +176,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	word := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if now := nowCalled(cmd, word); now != "" {
+		if word == "device" && cmd.Flags().Lookup("model") != nil {
+			hint = "name a profile with --gpu, or the file of a device with --model"
+		}
 		return usagef(hint, "--%s is now %s", word, now)
 	}
 	if (word == "replan" || word == "sweep") && cmd.Name() == "show" {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,10 +39,31 @@ func unknownRelease(model string) error {
 const modelUsage = "`folder` of the cost model, as lab train writes it, or torchrec or torchrec-1.6 for the formulas of TorchRec's planner"
 
 // deviceFlag registers --device, whose file stands in the place of a model.
-func deviceFlag(cmd *cobra.Command, model *string) {
-	cmd.Flags().StringVar(model, "device", "", "describe the devices in this YAML `file`: like, a known profile whose cost model is used, name, and what differs")
+func (a *app) deviceFlag(cmd *cobra.Command, model *string) {
+	cmd.Flags().Var(&deviceFile{model, &a.described}, "device", "describe the devices in this YAML `file`: like, a known profile whose cost model is used, name, and what differs")
 	cmd.MarkFlagsMutuallyExclusive("model", "device")
 }
+
+// deviceFile is the value of --device, which is also that of --model.
+type deviceFile struct{ model, device *string }
+
+// Set takes the path of a file, and never the name of TorchRec's formulas.
+func (d *deviceFile) Set(path string) error {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return errors.New("there is no such file")
+	}
+	if formulasOf(path) != nil {
+		path = "." + string(filepath.Separator) + path
+	}
+	*d.model, *d.device = path, path
+	return nil
+}
+
+// String returns the default.
+func (d *deviceFile) String() string { return "" }
+
+// Type returns the kind of value.
+func (d *deviceFile) Type() string { return "file" }
 
 // riskPenaltyUsage is the help of risk_penalty.
 const riskPenaltyUsage = "standard `deviations` of an ensemble's nets that the search adds to the estimated cost"

@@ -66,7 +66,7 @@ interrupted, with exit code 3.`,
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", modelUsage+" (default: the model that ships for the profile)")
-	deviceFlag(cmd, &p.model)
+	p.deviceFlag(cmd, &p.model)
 	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as lab train-policy writes it")
 	f.IntVar(&p.search.Samples, "rollouts", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)

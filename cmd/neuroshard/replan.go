@@ -62,7 +62,7 @@ something moves or is placed anew.`,
 	f.Uint64Var(&r.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&r.search.Workers, "threads", 0, "threads; they do not change the plan (default: all cores)")
 	f.StringVar(&r.model, "model", "", modelUsage+" (default: the model that ships for the profile)")
-	deviceFlag(cmd, &r.model)
+	r.deviceFlag(cmd, &r.model)
 	f.Float64Var(&r.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&r.json, "json", false, "print one JSON object")
 	f.BoolVar(&r.all, "full", false, "list every table that moves")

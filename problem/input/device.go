@@ -1,6 +1,7 @@
 package input
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -61,6 +62,9 @@ func Device(name string, from io.Reader) (device, like hardware.Profile, err err
 	}
 	if hardware.Known(device.Name) {
 		r.add(lines["name"], "name: "+quote(device.Name)+" is a known device profile", "give the device a name of its own")
+	}
+	if device.NVLinkDomain%device.FullHost() != 0 {
+		r.add(lines["nvlink_domain"], fmt.Sprintf("nvlink_domain: %d devices are not whole hosts of %d", device.NVLinkDomain, device.FullHost()), "state a multiple of devices_per_host")
 	}
 	if faults := device.Problems(); len(faults) > 0 {
 		r.add(root.line, strings.Join(faults, "; "), "")
