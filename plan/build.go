@@ -25,14 +25,8 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer}
-		pl.Tables[i].IndexDedup = t.IndexDedup && (t.ChooseDedup || t.Pooling != problem.PoolingNone)
-		if !t.OneBag() {
-			pl.Tables[i].Vectors = t.Bags()
-		}
-		if t.Pooling == problem.PoolingNone {
-			pl.Tables[i].Pooling = t.Pooling
-		}
+		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, IndexDedup: t.IndexDedup}
+		pl.Tables[i].describe(t)
 	}
 	for device, held := range shards {
 		for _, s := range held {
@@ -76,9 +70,21 @@ func (t *Table) everywhere(n int) bool {
 	return true
 }
 
+// describe gives the table what the problem's table of its name states.
+func (t *Table) describe(of *problem.Table) {
+	t.Precision, t.Optimizer = of.Precision, of.Optimizer
+	t.IndexDedup = t.IndexDedup && (of.ChooseDedup || of.Pooling != problem.PoolingNone)
+	if !of.OneBag() {
+		t.Vectors = of.Bags()
+	}
+	if of.Pooling == problem.PoolingNone {
+		t.Pooling = of.Pooling
+	}
+}
+
 // Of returns the plan with the given tables. Unlike New, it derives nothing: sharding types, replicated
-// shards and tiers stay as given. It gives the tables the precision and the optimizer of p's tables of
-// their names, sets Devices and Cluster as New does, and checks no more than New. The plan takes over the
+// shards and tiers stay as given. It gives the tables the precision, the optimizer and the kind of vectors of
+// p's tables of their names, sets Devices and Cluster as New does, and checks no more than New. The plan takes over the
 // tables and sorts their shards. A table that p lacks, or has in another shape, counts on no device.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
@@ -92,7 +98,8 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 		slices.SortStableFunc(t.Shards, compareShards)
 		index[i] = -1
 		if at, ok := known[t.Name]; ok && p.Tables[at].Rows == t.Rows && p.Tables[at].Dim == t.Dim {
-			t.Precision, t.Optimizer, index[i] = p.Tables[at].Precision, p.Tables[at].Optimizer, at
+			index[i] = at
+			t.describe(&p.Tables[at])
 		}
 	}
 	n := p.Topology.Devices

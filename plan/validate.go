@@ -452,7 +452,7 @@ func (v *validator) permitted(i int, t *Table) {
 	switch c := &table.Constraint; {
 	case !c.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and its constraints allow only %s", t.ShardingType, join(c.ShardingTypes))
-	case table.ChooseDedup && table.IndexDedup != t.IndexDedup && t.Sequences():
+	case table.ChooseDedup && table.IndexDedup != t.IndexDedup && table.Pooling == problem.PoolingNone:
 		v.add(RuleEngine, t.Name, -1, -1, "its indices are not deduplicated, and those of other sequences are: %s does so of all or of none", v.p.Engine.Rules().Name)
 	case !table.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and no table with pooling none or pooled with index_dedup is", t.ShardingType)
@@ -752,7 +752,7 @@ func (v *validator) memory() {
 		for k, sum := range sums(&want.Device, want.step[stated.Phase]) {
 			switch {
 			case has[k].value != then[k].value:
-				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", sum.name, has[k].value, sum.value)
+				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", sum.name, has[k].value, then[k].value)
 			case has[k].value != sum.value:
 				follow++
 			}

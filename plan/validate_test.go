@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -625,6 +626,25 @@ func TestSmallestFaults(t *testing.T) {
 		err := pl.Validate(p)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestStatedIsNotGiven: a sum that the plan states wrongly is printed beside another one, also if the changed tables of
+// the problem give the stated sum.
+func TestStatedIsNotGiven(t *testing.T) {
+	p, pl := sample(t)
+	p.Tables[0].Optimizer = problem.Adam
+	tables := slices.Clone(pl.Tables)
+	pl.Devices[0].Memory = Of(p, tables).Devices[0].Memory
+	err := pl.Validate(p)
+	found := regexp.MustCompile(`states [a-z ]+ of (\d+), its shards give (\d+)`).FindAllStringSubmatch(fmt.Sprint(err), -1)
+	if len(found) == 0 {
+		t.Errorf("got %v, want a sum that the plan states wrongly", err)
+	}
+	for _, f := range found {
+		if f[1] == f[2] {
+			t.Errorf("got %q, want two numbers", f[0])
 		}
 	}
 }

@@ -317,6 +317,36 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 	return out
 }
 
+// TestTorchRecKeepsDedup: the export says which tables the plan deduplicates, and a plan made of it does, with the tables
+// and without them. Tables that state it keep it in any case, and others refuse it.
+func TestTorchRecKeepsDedup(t *testing.T) {
+	p := cluster(t, 2, 2)
+	p.Engine = problem.TorchRec
+	p.Tables = []problem.Table{{Name: "m/a", Module: "m", Rows: 40, Dim: 8, Pooling: problem.PoolingNone, ChooseDedup: true, Features: []problem.Feature{{PoolingFactor: 3}}}}
+	whole := []plan.Shard{{Rows: span(0, 40), Columns: span(0, 8), Device: 1, Tier: plan.HBM}}
+	pl := plan.Of(p, []plan.Table{{Name: "m/a", Module: "m", Rows: 40, Dim: 8, IndexDedup: true, ShardingType: plan.TableWise, Shards: whole}})
+	f, err := ReadTorchRec("x.json", bytes.NewReader(exported(t, pl, Options{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := f.Place(p)
+	if d := gocmp.Diff(pl, back); err != nil || d != "" || !back.Tables[0].IndexDedup {
+		t.Errorf("got %v\n%s", err, d)
+	}
+	shapes, err := f.Shapes()
+	if err != nil || !shapes[0].IndexDedup {
+		t.Errorf("without tables: got %v, %+v, want IndexDedup", err, shapes)
+	}
+	p.Tables[0].ChooseDedup = false
+	if _, err = f.Place(p); err == nil {
+		t.Error("a table that states nothing: got no error")
+	}
+	p.Tables[0].IndexDedup = true
+	if back, err = f.Place(p); err != nil || back.Validate(p) != nil {
+		t.Errorf("a table that states it: got %v, %v", err, back.Validate(p))
+	}
+}
+
 // Exported and imported, a plan places all tables alike; exported again, it is the
 // same bytes.
 func TestRoundTrip(t *testing.T) {

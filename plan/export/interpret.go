@@ -28,7 +28,7 @@ func (f *File) interpret(entries []entry, shapes map[string]map[string][2]int64)
 	notes, shaped := notes{}, 0
 	for i := range entries {
 		e := &entries[i]
-		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType, Operator: e.Operator}
+		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType, Operator: e.Operator, IndexDedup: e.Dedup}
 		shape, stated := shapes[e.module][e.table]
 		if stated {
 			shaped++

@@ -70,10 +70,26 @@ func ReadHugeCTR(name string, r io.Reader) (*File, error) {
 	if err := f.deal(*read.Matrix, *read.Strategy); err != nil {
 		return nil, err
 	}
+	return f, f.compressed(&read.Compressed)
+}
+
+// compressed marks the tables whose indices are deduplicated, and fails if the compression strategy has a table twice, or
+// one without a shard strategy.
+func (f *File) compressed(c *compression) error {
+	at, seen := map[string]*dealt{}, map[string]bool{}
 	for i := range f.dealt {
-		f.dealt[i].unique = slices.Contains(read.Compressed.Unique, f.dealt[i].name)
+		at[f.dealt[i].name] = &f.dealt[i]
 	}
-	return f, nil
+	for i, name := range slices.Concat(c.Unique, c.Reduction) {
+		switch {
+		case at[name] == nil:
+			return f.fault("", "compression_strategy: table %s is in no shard_strategy", quote(name))
+		case seen[name]:
+			return f.fault("keep one of them", "compression_strategy: table %s is there twice", quote(name))
+		}
+		seen[name], at[name].unique = true, i < len(c.Unique)
+	}
+	return nil
 }
 
 // gpus has the names of the tables of each GPU.
@@ -196,9 +212,7 @@ func (f *File) shaped(p *problem.Problem, errs *faults) *File {
 		t, local := plan.Table{Name: d.name, ShardingType: plan.TableWise}, d.name
 		if want := at[d.name]; want != nil {
 			t, local = d.cut(want, p.Topology, errs), problem.LocalName(want.Module, want.Name)
-			if t.IndexDedup = d.unique; d.unique && !want.ChooseDedup && !want.IndexDedup {
-				errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "compression_strategy has it under Unique, and its indices are not deduplicated")
-			}
+			t.IndexDedup = d.unique
 		}
 		shaped.Tables, shaped.local = append(shaped.Tables, t), append(shaped.local, local)
 	}

@@ -161,6 +161,9 @@ func TestReadHugeCTRRefuses(t *testing.T) {
 		{"unknown strategy", two(`[["a"]]`, `[["rows", ["a"]]]`), `x.json: shard_strategy: strategy "rows" is unknown: choose mp or dp`},
 		{"strategy alone", two(`[["a"]]`, `[["mp"]]`), `x.json:1: shard_strategy[0]: it has 1 values, not 2`},
 		{"name alone", two(`[["a"]]`, `[["mp", [["a"]]]]`), `it has 1 values, not 2 (write ["name", slices])`},
+		{"deduplicated, unknown", `{"shard_matrix": [["a"]], "shard_strategy": [["mp", ["a"]]], "compression_strategy": {"Unique": ["b"]}}`, `x.json: compression_strategy: table "b" is in no shard_strategy`},
+		{"deduplicated twice", `{"shard_matrix": [["a"]], "shard_strategy": [["mp", ["a"]]], "compression_strategy": {"Unique": ["a", "a"]}}`, `x.json: compression_strategy: table "a" is there twice`},
+		{"deduplicated and not", `{"shard_matrix": [["a"]], "shard_strategy": [["mp", ["a"]]], "compression_strategy": {"Unique": ["a"], "Reduction": ["a"]}}`, `x.json: compression_strategy: table "a" is there twice`},
 		{"number for a name", two(`[[7]]`, `[["mp", ["a"]]]`), `x.json:1: shard_matrix[0][0]: a number is not a string`},
 	} {
 		_, err := ReadHugeCTR("x.json", strings.NewReader(test.file))
@@ -177,7 +180,7 @@ func TestPlaceHugeCTRRefuses(t *testing.T) {
 		want.Features = []problem.Feature{{PoolingFactor: 1}}
 		p.Tables = append(p.Tables, want)
 	}
-	const file = `{"gpus_per_host": 3, "shard_matrix": [["few", "narrow"], ["few", "narrow"], ["few", "other"]], "shard_strategy": [["mp", ["few", ["narrow", 2], "other"]]]}`
+	const file = `{"gpus_per_host": 3, "shard_matrix": [["few", "narrow"], ["few", "narrow"], ["few", "other"]], "shard_strategy": [["mp", ["few", ["narrow", 2], "other"]]], "compression_strategy": {"Unique": ["few"]}}`
 	f, err := ReadHugeCTR("x.json", strings.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +188,8 @@ func TestPlaceHugeCTRRefuses(t *testing.T) {
 	_, err = f.Place(p)
 	const want = `table "narrow": its 4 columns in 2 slices: the slices of a plan have the same width, a multiple of 4
 x.json: the plan is for 3 ranks, the cluster has 4 devices (it goes with --gpus 3)
-x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --set devices_per_host=3)`
+x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --set devices_per_host=3)
+table "few": the file deduplicates its indices, and the table states nothing of it (state index_dedup or choose_dedup for the table)`
 	if got := faultsOf(t, err); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -14,7 +14,7 @@ import (
 // known only by their shapes.
 
 // Shapes returns the file's tables as tables of a problem. A ShardingPlan states only
-// their shapes, so each table gets one feature with one lookup per sample, and all other
+// their shapes and IndexDedup, so each table gets one feature with one lookup per sample, and all other
 // fields are zero. The slice is the caller's. The error names the tables whose shape the
 // file does not state.
 func (f *File) Shapes() ([]problem.Table, error) {
@@ -28,8 +28,12 @@ func (f *File) Shapes() ([]problem.Table, error) {
 		if t.Rows == 0 || t.Dim == 0 {
 			unknown = append(unknown, t.Name)
 		}
+		pooling := problem.SumPooling
+		if t.IndexDedup {
+			pooling = problem.PoolingNone // TorchRec deduplicates no others
+		}
 		all = append(all, problem.Table{
-			Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim,
+			Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Pooling: pooling, IndexDedup: t.IndexDedup,
 			Features: []problem.Feature{{Name: t.Name, PoolingFactor: input.DefaultPoolingFactor}},
 		})
 	}
@@ -137,7 +141,11 @@ func (f *File) match(p *problem.Problem, errs *faults) []plan.Table {
 			continue
 		}
 		taken[i] = true
-		tables = append(tables, shaped(f.Tables[i], want))
+		t := shaped(f.Tables[i], want)
+		if t.IndexDedup && !want.ChooseDedup && !want.IndexDedup {
+			errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "the file deduplicates its indices, and the table states nothing of it")
+		}
+		tables = append(tables, t)
 	}
 	for i, t := range f.Tables {
 		if !taken[i] {

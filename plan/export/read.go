@@ -185,6 +185,7 @@ type entry struct {
 	TypeName string           `json:"sharding_type"`
 	Kernel   string           `json:"compute_kernel"`
 	Operator problem.Operator `json:"operator"`
+	Dedup    bool             `json:"index_dedup"`
 	Ranks    []int            `json:"ranks"`
 	Shards   shardList        `json:"shards"`
 	Spec     shardingSpec     `json:"sharding_spec"`

@@ -65,11 +65,12 @@ type (
 	parameterJSON struct {
 		Type   string `json:"sharding_type"`
 		Kernel string `json:"compute_kernel"`
-		// Operator is no field of a ParameterSharding: neuroshard_torchrec reads it.
-		Operator problem.Operator `json:"operator,omitempty"`
-		Ranks    []int            `json:"ranks"`
-		Shards   []shardJSON      `json:"shards,omitempty"`
-		Cache    *cacheJSON       `json:"cache_params,omitempty"`
+		// Operator and IndexDedup are no fields of a ParameterSharding: neuroshard_torchrec reads the first.
+		Operator   problem.Operator `json:"operator,omitempty"`
+		IndexDedup bool             `json:"index_dedup,omitempty"`
+		Ranks      []int            `json:"ranks"`
+		Shards     []shardJSON      `json:"shards,omitempty"`
+		Cache      *cacheJSON       `json:"cache_params,omitempty"`
 	}
 	cacheJSON struct {
 		// LoadFactor is the share of the rows that are cached.
@@ -179,7 +180,7 @@ func (e *torchrec) modules() {
 
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Operator: t.Operator}
+	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Operator: t.Operator, IndexDedup: t.IndexDedup}
 	if share := t.Shards[0].Cache; share > 0 {
 		out.Cache = &cacheJSON{share}
 	}
