@@ -32,13 +32,14 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 	var best *Planner
 	var least float64
 	var stats search.Stats
-	started, all := time.Now(), make([]*Planner, len(choices))
+	started, all, optimal := time.Now(), make([]*Planner, len(choices)), true
 	for i, p := range choices {
 		if all[i], err = NewPlanner(context.WithoutCancel(ctx), p, l.opt); err != nil {
 			return search.Result{}, nil, err
 		}
 		one := DedupChoice{Tables: chosenDedup(p)}
 		other, err := all[i].Search(ctx, part(l.opt.Search, len(choices)-i, time.Since(started), stats.Evaluations))
+		optimal = optimal && err == nil && other.Optimal
 		switch {
 		case err == nil:
 			stats = together(stats, other.Stats)
@@ -62,11 +63,11 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 	if best == nil {
 		return search.Result{}, nil, first
 	}
-	if len(tried) < len(choices) {
+	if ctx.Err() != nil {
 		found.Status = search.Interrupted
 	}
 	*l, l.choices = *best, all[:len(tried)]
-	found.Stats, found.Optimal = stats, found.Optimal && len(tried) == len(choices) && len(choices) == 2
+	found.Stats, found.Optimal = stats, optimal && len(tried) == len(choices) && len(choices) == 2
 	return found, tried, nil
 }
 

@@ -3,7 +3,9 @@ package neuroshard_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/replan"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -129,6 +132,40 @@ func TestDedupOfBags(t *testing.T) {
 				t.Errorf("table %d: got %v of the exported plan, want %v", i, back.Tables[i].IndexDedup, r.Plan.Tables[i].IndexDedup)
 			}
 		}
+	}
+}
+
+// TestDedupInterrupted: a choice that ends before all searches have ended says so, is the best plan until then, and
+// lists no search that found nothing as one that does not fit.
+func TestDedupInterrupted(t *testing.T) {
+	p := openDedup(t, problem.TorchRec, problem.PoolingNone, 1.1)
+	without := float64(certified(t, decided(p, false)).Predicted.Cost)
+	for below, want := range map[float64]int{math.Inf(1): 1, .9 * without: 2} { // the first search, and the second
+		ctx, cancel := context.WithCancel(context.Background())
+		opt := neuroshard.Options{}
+		opt.Search.OnEvent = func(e search.Event) {
+			if e.Best < below {
+				cancel()
+			}
+		}
+		r, err := neuroshard.Plan(ctx, p, opt)
+		if cancel(); err != nil {
+			t.Fatal(err)
+		}
+		if r.Status != search.Interrupted || r.Optimal || len(r.Dedup) != want {
+			t.Errorf("got status %s, optimal %v and %v tried, want %d, interrupted", r.Status, r.Optimal, r.Dedup, want)
+		}
+		for i, d := range r.Dedup {
+			if !d.Fits || d.Time < r.Predicted.Cost || d.Tables != i*12 {
+				t.Errorf("tried %+v, want plans, none better than %v", r.Dedup, r.Predicted.Cost)
+			}
+		}
+		again(t, p, r)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := neuroshard.Plan(ctx, p, neuroshard.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: got %v, want %v", err, context.Canceled)
 	}
 }
 

@@ -2,6 +2,7 @@ package step
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -61,9 +62,43 @@ func TestUnequalLengths(t *testing.T) {
 		"activations": {float64(got.Terms.Activations), longest * float64(even.Terms.Activations)},
 		"exchange":    {float64(got.Terms.ExchangeForward), longest * float64(even.Terms.ExchangeForward)},
 		"lookups":     {float64(got.Terms.LookupForward), float64(even.Terms.LookupForward)},
+		"backward":    {float64(got.Terms.ExchangeBackward), longest * float64(even.Terms.ExchangeBackward)},
 		"all-reduce":  {float64(got.Terms.AllReduce), float64(even.Terms.AllReduce)},
 	} {
 		near(t, name, pair[0], pair[1], 1e-5)
+	}
+}
+
+// Pooled tables, one of them replicated, under a bottom MLP: every term of a rank's own samples is longer by 1.02847, and
+// the exchange of pooled vectors is not.
+func TestUnequalLengthsOfBags(t *testing.T) {
+	priceAt := func(cv float64) Terms {
+		in := mlperf(t, "hugectr", "h100-80", 8, 8, 8192)
+		in.LengthCV, in.Stack.Overlaps.Input = cv, false
+		for d := range in.Shards {
+			in.Shards[d] = slices.DeleteFunc(slices.Clone(in.Shards[d]), func(s problem.Shard) bool { return s.Table == 5 })
+			replica := in.Problem.Whole(5)
+			replica.ShardingType = problem.DataParallel
+			in.Shards[d] = append(in.Shards[d], replica)
+		}
+		return priced(t, in).Terms
+	}
+	got, even := priceAt(.64), priceAt(0)
+	for name, pair := range map[string][3]float64{
+		"products":    {float64(got.GEMM), float64(even.GEMM), 1},
+		"activations": {float64(got.Activations), float64(even.Activations), 1},
+		"bottom":      {float64(got.Bottom), float64(even.Bottom), 1},
+		"replicas":    {float64(got.Replicas), float64(even.Replicas), 1},
+		"input":       {float64(got.Input), float64(even.Input), 1},
+		"exchange":    {float64(got.ExchangeForward), float64(even.ExchangeForward), 0},
+		"backward":    {float64(got.ExchangeBackward), float64(even.ExchangeBackward), 0},
+		"lookups":     {float64(got.LookupBackward), float64(even.LookupBackward), 0},
+		"optimizer":   {float64(got.Optimizer), float64(even.Optimizer), 0},
+	} {
+		if !(pair[1] > 0) {
+			t.Errorf("%s: got %v, want a term to lengthen", name, pair[1])
+		}
+		near(t, name, pair[0], pair[1]*(1+pair[2]*.028472), 1e-5)
 	}
 }
 

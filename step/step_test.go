@@ -557,9 +557,14 @@ func TestErrorBarOfMeasured(t *testing.T) {
 		profile string
 		devices int
 		want    float64
-	}{{"b200", 8, in.Stack.Error.UnseenOneHost}, {"a100-40", 8, in.Stack.Error.OneHost}, {"a100-80", 16, in.Stack.Error.UnseenHosts}} {
-		if got := priced(t, mlperf(t, "hugectr", unseen.profile, unseen.devices, 8, 65536)).ErrorPercent; got != unseen.want {
-			t.Errorf("%d x %s: got %v %%, want %v", unseen.devices, unseen.profile, got, unseen.want)
+		unseen  bool
+	}{
+		{"b200", 8, in.Stack.Error.UnseenOneHost, true}, {"a100-40", 8, in.Stack.Error.OneHost, false},
+		{"a100-80", 16, in.Stack.Error.UnseenHosts, true}, {"b200", 16, in.Stack.Error.UnseenHosts, true}, {"h100-80", 16, in.Stack.Error.Hosts, false},
+	} {
+		got := priced(t, mlperf(t, "hugectr", unseen.profile, unseen.devices, 8, 65536))
+		if got.ErrorPercent != unseen.want || got.Unseen != unseen.unseen {
+			t.Errorf("%d x %s: got %v %%, unseen %v, want %v, %v", unseen.devices, unseen.profile, got.ErrorPercent, got.Unseen, unseen.want, unseen.unseen)
 		}
 	}
 	bar, another := in.Stack.Error, placed(in.Problem, moved(in.Problem))

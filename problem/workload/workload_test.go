@@ -117,7 +117,8 @@ func TestDistributions(t *testing.T) {
 			t.Errorf("%s: AssumedDistribution = %v, want %v", w.Name, got, want)
 		}
 		for _, table := range w.Tables() {
-			if table.Access != want && table.Access.Kind != access.Histogram {
+			stated := w.Name == "mlperf-dlrmv4" && slices.Contains([]string{"item_id", "artist_id", "album_id"}, table.Name)
+			if stated != (table.Access.Kind == access.Histogram) || !stated && table.Access != want {
 				t.Errorf("%s, table %s: got access %+v, want %+v", w.Name, table.Name, table.Access, want)
 			}
 		}
