@@ -135,16 +135,39 @@ func TestDedupOfBags(t *testing.T) {
 	}
 }
 
+// interrupting are prices that call a function for each problem.
+type interrupting struct {
+	neuroshard.Prices
+	of func(p *problem.Problem)
+}
+
+func (i interrupting) List(ctx context.Context, p *problem.Problem) (neuroshard.PriceList, error) {
+	i.of(p)
+	return i.Prices.List(ctx, p)
+}
+
 // TestDedupInterrupted: a choice that ends before all searches have ended says so, is the best plan until then, and
 // lists no search that found nothing as one that does not fit.
 func TestDedupInterrupted(t *testing.T) {
 	p := openDedup(t, problem.TorchRec, problem.PoolingNone, 1.1)
-	without := float64(certified(t, decided(p, false)).Predicted.Cost)
-	for below, want := range map[float64]int{math.Inf(1): 1, .9 * without: 2} { // the first search, and the second
+	without := certified(t, decided(p, false)).Predicted.Cost
+	for _, c := range []struct {
+		until func(e search.Event) bool     // ends a search
+		lists func(p *problem.Problem) bool // ends the choice between two searches
+		want  int                           // of the searches that are listed
+	}{
+		{func(e search.Event) bool { return !math.IsInf(e.Best, 1) }, nil, 1},
+		{func(e search.Event) bool { return e.Best < .9*float64(without) }, nil, 2},
+		{nil, func(p *problem.Problem) bool { return p.Tables[0].IndexDedup }, 1},
+	} {
 		ctx, cancel := context.WithCancel(context.Background())
-		opt := neuroshard.Options{}
+		opt := neuroshard.Options{Prices: interrupting{neuroshard.Pretrained(), func(p *problem.Problem) {
+			if c.lists != nil && c.lists(p) {
+				cancel()
+			}
+		}}}
 		opt.Search.OnEvent = func(e search.Event) {
-			if e.Best < below {
+			if c.until != nil && c.until(e) {
 				cancel()
 			}
 		}
@@ -152,8 +175,8 @@ func TestDedupInterrupted(t *testing.T) {
 		if cancel(); err != nil {
 			t.Fatal(err)
 		}
-		if r.Status != search.Interrupted || r.Optimal || len(r.Dedup) != want {
-			t.Errorf("got status %s, optimal %v and %v tried, want %d, interrupted", r.Status, r.Optimal, r.Dedup, want)
+		if r.Status != search.Interrupted || r.Optimal || len(r.Dedup) != c.want {
+			t.Errorf("got status %s, optimal %v and %v tried, want %d, interrupted", r.Status, r.Optimal, r.Dedup, c.want)
 		}
 		for i, d := range r.Dedup {
 			if !d.Fits || d.Time < r.Predicted.Cost || d.Tables != i*12 {

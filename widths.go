@@ -1,6 +1,7 @@
 package neuroshard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -68,10 +69,10 @@ func (w *ways) try(left int, find func(search.Options) (search.Result, error)) b
 	return cheaper
 }
 
-// result returns the cheapest placement, or the last error.
+// result returns the cheapest placement, or the last error, which is that of the context if it ended before all searches.
 func (w *ways) result() (search.Result, error) {
 	if !w.found {
-		return search.Result{}, w.err
+		return search.Result{}, cmp.Or(w.err, w.ctx.Err())
 	}
 	if w.best.Optimal = w.optimal; w.ctx.Err() != nil {
 		w.best.Status = search.Interrupted
