@@ -315,34 +315,29 @@ func syncFact(pl *plan.Plan) Fact {
 	return Fact{"sync", text}
 }
 
-// replications says what a step takes with each number of sharding groups that was tried.
-func (v *view) replications(r *neuroshard.Result) {
-	var tried []string
+// tries says what a step takes with each number of sharding groups, and with each choice of deduplicated tables, that
+// was tried.
+func (v *view) tries(r *neuroshard.Result) {
+	list := func(name string, tried []string, each string) {
+		if len(tried) > 0 {
+			v.printf("%-10s %s (each is %s)\n", name, strings.Join(tried, "; "), each)
+		}
+	}
+	try := func(what string, fits bool, time unit.Millis) string {
+		if !fits {
+			return what + ": does not fit"
+		}
+		return fmt.Sprintf("%s: %v", what, time)
+	}
+	var groups, dedup []string
 	for _, g := range r.Tried {
-		cost := "does not fit"
-		if g.Fits {
-			cost = g.Step.String()
-		}
-		tried = append(tried, fmt.Sprintf("%d: %s", g.Replicas, cost))
+		groups = append(groups, try(fmt.Sprint(g.Replicas), g.Fits, g.Step))
 	}
-	if len(tried) > 0 {
-		v.printf("groups     %s (each is the time of a step with the replicas' all-reduce, by the number of sharding groups)\n", strings.Join(tried, "; "))
+	for _, c := range r.Dedup {
+		dedup = append(dedup, try(fmt.Sprintf("%d tables", c.Tables), c.Fits, c.Time))
 	}
-}
-
-// dedup says what a step takes with each choice of deduplicated tables that was tried.
-func (v *view) dedup(r *neuroshard.Result) {
-	var tried []string
-	for _, choice := range r.Dedup {
-		time := "does not fit"
-		if choice.Fits {
-			time = choice.Time.String()
-		}
-		tried = append(tried, fmt.Sprintf("%d tables: %s", choice.Tables, time))
-	}
-	if len(tried) > 0 {
-		v.printf("tried      %s (each is the time by the number of tables whose indices are deduplicated)\n", strings.Join(tried, "; "))
-	}
+	list("groups", groups, "the time of a step with the replicas' all-reduce, by the number of sharding groups")
+	list("tried", dedup, "the time by the number of tables whose indices are deduplicated")
 }
 
 // costs writes what the costs of a result are beside its summary.
@@ -355,8 +350,7 @@ func (v *view) costs(r *neuroshard.Result) {
 	if r.Optimal {
 		v.printf("optimal    no plan with undivided operators has a lower predicted cost: all of them were tried\n")
 	}
-	v.replications(r)
-	v.dedup(r)
+	v.tries(r)
 	v.freeSlices(r)
 }
 
