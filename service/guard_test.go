@@ -78,6 +78,7 @@ func TestSecurity(t *testing.T) {
 		"drawn tables above the limit":    {open, "POST", "/v1/plan", `{"problem":{"workload":"dlrm-datasets-999999x8"}}`, nil, 422, "999999 tables on 8 devices are above"},
 		"cells above the limit":           {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],"batch":[64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152]}}`, nil, 422, "272 cells are above"},
 		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422, "a cell has 2600000 tables"},
+		"largest of several clusters":     {open, "POST", "/v1/sweep", `{"problem":{"workload":"mlperf-dlrmv4"},"axes":{"scale":["tables=100000"]}}`, nil, 422, "a cell has 1100000 tables on 32 devices"},
 		"time above the limit":            {open, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle"},"options":{"time_limit_ms":999999999}}`, nil, 422, "999999999 ms are above"},
 		"control characters in a name":    {s, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","name":"a\u0000b"}}`, with("Content-Type", "application/json"), 422, "a control character"},
 		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405, "/v1/plans does not take the method TRACE"},
