@@ -1,6 +1,7 @@
 package neuroshard
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -39,10 +40,10 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 		}
 		one := DedupChoice{Tables: chosenDedup(p)}
 		other, err := all[i].Search(ctx, part(l.opt.Search, len(choices)-i, time.Since(started), stats.Evaluations))
-		optimal = optimal && err == nil && other.Optimal
-		switch {
-		case err == nil:
-			stats = together(stats, other.Stats)
+		if err != nil {
+			first, optimal = cmp.Or(first, err), false
+		} else {
+			stats, optimal = together(stats, other.Stats), optimal && other.Optimal
 			time, err := worth(all[i], other)
 			if err != nil {
 				return search.Result{}, nil, err
@@ -50,8 +51,6 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 			if one.Fits, one.Time = true, unit.Millis(time); best == nil || time < least {
 				best, found, least = all[i], other, time
 			}
-		case i == 0:
-			first = err
 		}
 		if err != nil && ctx.Err() != nil {
 			break // nobody knows whether it fits

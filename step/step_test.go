@@ -559,8 +559,11 @@ func TestErrorBarOfMeasured(t *testing.T) {
 		want    float64
 		unseen  bool
 	}{
-		{"b200", 8, in.Stack.Error.UnseenOneHost, true}, {"a100-40", 8, in.Stack.Error.OneHost, false},
-		{"a100-80", 16, in.Stack.Error.UnseenHosts, true}, {"b200", 16, in.Stack.Error.UnseenHosts, true}, {"h100-80", 16, in.Stack.Error.Hosts, false},
+		{"b200", 8, in.Stack.Error.UnseenOneHost, true},
+		{"a100-40", 8, in.Stack.Error.OneHost, false},
+		{"a100-80", 16, in.Stack.Error.UnseenHosts, true},
+		{"b200", 16, in.Stack.Error.UnseenHosts, true},
+		{"h100-80", 16, in.Stack.Error.Hosts, false},
 	} {
 		got := priced(t, mlperf(t, "hugectr", unseen.profile, unseen.devices, 8, 65536))
 		if got.ErrorPercent != unseen.want || got.Unseen != unseen.unseen {

@@ -98,8 +98,12 @@ func (f *File) fits(t hardware.Topology, errs *faults) {
 	}
 }
 
-// shaped returns a table of a file under the problem's name, with the problem's shape if the file states none.
-func shaped(t plan.Table, want *problem.Table) plan.Table {
+// shaped returns a table of a file under the problem's name, with the problem's shape if the file states none. It
+// reports a table whose indices only the file deduplicates.
+func shaped(t plan.Table, want *problem.Table, errs *faults) plan.Table {
+	if t.IndexDedup && !want.ChooseDedup && !want.IndexDedup {
+		errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "the file deduplicates its indices, and the table states nothing of it")
+	}
 	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
 	if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
 		t.Rows, t.Dim = want.Rows, want.Dim
@@ -141,11 +145,7 @@ func (f *File) match(p *problem.Problem, errs *faults) []plan.Table {
 			continue
 		}
 		taken[i] = true
-		t := shaped(f.Tables[i], want)
-		if t.IndexDedup && !want.ChooseDedup && !want.IndexDedup {
-			errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "the file deduplicates its indices, and the table states nothing of it")
-		}
-		tables = append(tables, t)
+		tables = append(tables, shaped(f.Tables[i], want, errs))
 	}
 	for i, t := range f.Tables {
 		if !taken[i] {

@@ -247,15 +247,20 @@ func (t Topology) Problems() []string {
 	if len(found) > 0 {
 		return found
 	}
+	t.room(add)
+	if len(found) == 0 && t.Whole().LinkDomains() > 1 && t.Device().NICGBps == 0 {
+		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Whole().Devices)
+	}
+	return found
+}
+
+// room reports memory that is not for tables and leaves none for them.
+func (t Topology) room(add func(format string, args ...any)) {
 	if d := t.Largest(); t.Budget(d) == 0 {
 		add("%s: %v of %v leave nothing for tables", t.kept(), t.DeviceMemory(d)-t.Usable(d), t.DeviceMemory(d))
 	} else if t.Activations >= t.Budget(d) {
 		add("activations: %v of the %v beside the reserve leave nothing for tables", t.Activations, t.Budget(d))
 	}
-	if len(found) == 0 && t.Whole().LinkDomains() > 1 && t.Device().NICGBps == 0 {
-		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Whole().Devices)
-	}
-	return found
 }
 
 // kept names what keeps memory free of tables.

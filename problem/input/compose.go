@@ -279,9 +279,6 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	grown, before := p.outgrown(base.Topology), base.Topology
 	flags, overrideErr := p.Overrides.read(p.Own)
 	p.override(base, &flags)
-	if base.Accounting != problem.CountAll && !p.states("activations") {
-		base.Topology.Activations = 0 // those that an old plan counts
-	}
 	p.giveHosts(base, file, &before, grown)
 	p.giveDomains(base, file, &before)
 	overrideErr = Join(hostsErr, overrideErr, giveMemories(p.Overrides, base, file))
@@ -410,6 +407,9 @@ func (p *Parts) override(c *Cluster, flags *flagged) {
 	into := TopologyFile{Cluster: *c}
 	p.Overrides.into(&into, flags)
 	*c = into.Cluster
+	if c.Accounting != problem.CountAll && !p.states("activations") {
+		c.Topology.Activations = 0 // those that an old plan counts
+	}
 	if c.any && !p.Overrides.Has("host_memory") && c.Engine.Rules().OnlyHBM {
 		c.Topology.HostMemory = 0
 	}
