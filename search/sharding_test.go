@@ -587,8 +587,39 @@ func tinySorted(seed uint64) *problem.Problem {
 		all += m.Used()
 	}
 	_, m := fixed.Peak()
-	p.Topology.Memory = m.Used() + all*unit.Bytes(6+2*(seed%16))/unit.Bytes(4*p.Topology.Devices)
+	p.Topology.Memory = m.Used() + all*unit.Bytes(12+seed%32)/unit.Bytes(4*p.Topology.Devices)
 	return p
+}
+
+// TestTablesLeaveTheDeviceOfSortedRows: a table whose rows are sorted by use fills the first device, and another table just finds
+// room beside a later block of it.
+func TestTablesLeaveTheDeviceOfSortedRows(t *testing.T) {
+	p := pool(1, 2, 4, 8)
+	p.Accounting, p.Batch = problem.CountAll, 64
+	sorted, other := &p.Tables[0], &p.Tables[1]
+	sorted.Rows, sorted.Dim, sorted.Features[0].PoolingFactor = 4000, 4, 10_000
+	sorted.Access = access.Distribution{Kind: access.Zipf, Exponent: 1.1, Sorted: true}
+	sorted.Constraint.ShardingTypes = []problem.ShardingType{problem.RowWise}
+	other.Rows, other.Dim, other.Constraint.ShardingTypes = 10_000, 4, []problem.ShardingType{problem.TableWise}
+	block := func(d int64) problem.Shard {
+		s := p.Whole(0)
+		s.ShardingType, s.Rows = problem.RowWise, problem.Range{Start: 1000 * d, End: 1000 * (d + 1)}
+		return s
+	}
+	needs := p.DeviceMemory(1).Add(p.ShardMemory(block(1))).Add(p.ShardMemory(p.Whole(1))).Add(p.SharedMemory(p.Whole(1)))
+	for d := range int64(4) {
+		needs = needs.Add(p.SharedMemory(block(d)))
+	}
+	_, m := needs.Peak()
+	p.Topology.Memory = m.Used()
+	r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlacement(t, p, formsFactory(p, false), problem.ShardingTypes(), r)
+	if len(r.Shards[0]) != 1 {
+		t.Errorf("the first device holds %v, want its block alone", r.Shards[0])
+	}
 }
 
 // tinyOf returns a tiny problem whose tables change has changed. The memory is for the changed ones.
