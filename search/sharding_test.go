@@ -591,24 +591,27 @@ func tinySorted(seed uint64) *problem.Problem {
 	return p
 }
 
-// TestTablesLeaveTheDeviceOfSortedRows: a table whose rows are sorted by use fills the first device, and another table just finds
-// room beside a later block of it.
+// TestTablesLeaveTheDeviceOfSortedRows: a table whose rows are sorted by use fills the first device, and three other tables just
+// find room beside its later blocks.
 func TestTablesLeaveTheDeviceOfSortedRows(t *testing.T) {
-	p := pool(1, 2, 4, 8)
+	p := pool(1, 4, 4, 8)
 	p.Accounting, p.Batch = problem.CountAll, 64
-	sorted, other := &p.Tables[0], &p.Tables[1]
-	sorted.Rows, sorted.Dim, sorted.Features[0].PoolingFactor = 4000, 4, 10_000
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		t.Rows, t.Dim, t.Features[0].PoolingFactor, t.Constraint.ShardingTypes = 2_000_000, 4, 1, []problem.ShardingType{problem.TableWise}
+	}
+	sorted := &p.Tables[0]
+	sorted.Rows, sorted.Features[0].PoolingFactor = 4000, 10_000
 	sorted.Access = access.Distribution{Kind: access.Zipf, Exponent: 1.1, Sorted: true}
 	sorted.Constraint.ShardingTypes = []problem.ShardingType{problem.RowWise}
-	other.Rows, other.Dim, other.Constraint.ShardingTypes = 10_000, 4, []problem.ShardingType{problem.TableWise}
 	block := func(d int64) problem.Shard {
 		s := p.Whole(0)
 		s.ShardingType, s.Rows = problem.RowWise, problem.Range{Start: 1000 * d, End: 1000 * (d + 1)}
 		return s
 	}
-	needs := p.DeviceMemory(1).Add(p.ShardMemory(block(1))).Add(p.ShardMemory(p.Whole(1))).Add(p.SharedMemory(p.Whole(1)))
-	for d := range int64(4) {
-		needs = needs.Add(p.SharedMemory(block(d)))
+	needs := p.DeviceMemory(1).Add(p.ShardMemory(block(1))).Add(p.ShardMemory(p.Whole(1))).Add(p.SharedMemory(block(0)))
+	for d := range int64(3) {
+		needs = needs.Add(p.SharedMemory(block(d + 1))).Add(p.SharedMemory(p.Whole(int(d + 1))))
 	}
 	_, m := needs.Peak()
 	p.Topology.Memory = m.Used()
