@@ -69,7 +69,7 @@ func (w *ways) try(left int, find func(search.Options) (search.Result, error)) b
 	return cheaper
 }
 
-// result returns the cheapest placement, or the last error, which is that of the context if it ended before all searches.
+// result returns the cheapest placement, or the last error; the context's if no search began.
 func (w *ways) result() (search.Result, error) {
 	if !w.found {
 		return search.Result{}, cmp.Or(w.err, w.ctx.Err())

@@ -105,6 +105,7 @@ func (m *Model) Like(device hardware.Profile) (*Model, error) {
 	own := *m
 	own.like, own.hardware = m.hardware.Name, device
 	own.manifest.Profile, own.manifest.Device = device.Name, device
+	// two files may give one name to unlike devices
 	numbers := sha256.Sum256(fmt.Appendf(nil, "%s %+v", m.manifest.ID, device))
 	own.manifest.ID = fmt.Sprintf("%s-like-%s-%x", device.Name, m.hardware.Name, numbers[:6])
 	k := &own.comm.constants

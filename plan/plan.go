@@ -228,7 +228,7 @@ func (pl *Plan) Origin(p *problem.Problem) string {
 const otherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
 
 // Decided returns the problem with the IndexDedup that the plan decides: that of the plan's tables, for tables with
-// ChooseDedup. If the engine deduplicates all sequences or none, it is that of any of them. It returns p itself if the
+// ChooseDedup. If the engine deduplicates all sequences or none, all have it if one does. It returns p itself if the
 // plan decides nothing.
 func (pl *Plan) Decided(p *problem.Problem) *problem.Problem {
 	dedup := map[string]bool{}

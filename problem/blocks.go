@@ -88,8 +88,8 @@ const (
 	shareSteps = 1 << 32
 )
 
-// firstBlock returns the rows of the first block of table t, if they are known to be the most used ones and s is a later block
-// of as many devices; else 0.
+// firstBlock returns the number of rows of t's first block if rows are sorted by use and s is a later block; otherwise 0. On
+// devices that the plan chooses, any block may lie anywhere, so each counts as the first.
 func (p *Problem) firstBlock(t *Table, s Shard) int64 {
 	switch {
 	case !t.Access.Sorted || s.Rows.Start == 0 || s.Blocks > 0:
@@ -101,7 +101,7 @@ func (p *Problem) firstBlock(t *Table, s Shard) int64 {
 }
 
 // blockShare returns the share of the lookups that block s of table t gets in a batch, of those that are left if devices
-// deduplicate their own. The block counts as the one that holds the most used row, or as the second one if another is known to.
+// deduplicate their own. A later block of sorted rows counts as the second one, any other as the one with the most used row.
 func (p *Problem) blockShare(t *Table, s Shard) float64 {
 	stated, rows := statedOf(t), s.Rows.Len()
 	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil, p.firstBlock(t, s)}

@@ -108,11 +108,11 @@ func DedupChoices(p *Problem) []*Problem {
 		return []*Problem{p}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(saved[b], saved[a]) })
-	less := slices.IndexFunc(order, func(i int) bool { return saved[i] <= 0 })
-	if less < 0 {
-		less = len(order)
+	saving := slices.IndexFunc(order, func(i int) bool { return saved[i] <= 0 })
+	if saving < 0 {
+		saving = len(order)
 	}
-	counts := []int{0, less / 2, less, (less + len(order)) / 2, len(order)}
+	counts := []int{0, saving / 2, saving, (saving + len(order)) / 2, len(order)}
 	if together {
 		counts = []int{0, len(order)}
 	}
@@ -136,7 +136,7 @@ func undecided(p *Problem, t *Table) string {
 	return ""
 }
 
-// Undecided says of which tables with ChooseDedup no plan of p deduplicates the indices, in a sentence for each reason.
+// Undecided returns, for each reason, a sentence that names the tables whose ChooseDedup has no effect.
 func Undecided(p *Problem) (all []string) {
 	var reasons []string
 	tables := map[string][]string{}

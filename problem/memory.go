@@ -61,7 +61,8 @@ import (
 //
 // The lookups of a block of rows are those of the block that holds the most used row, by the
 // table's accesses (blocks.go), as cost models count them. Which block that is, a plan cannot know,
-// so each block has room for them, unless rows are sorted by use: then the first device alone has.
+// so each block has room for them. If rows are sorted by use, later blocks have room for the lookups of the
+// second one, but on devices that the plan chooses.
 //
 // The lines are what TorchRec allocates in training steps on CPUs, as
 // python/tests/test_torchrec_memory.py measures.

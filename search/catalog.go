@@ -542,12 +542,11 @@ func (c *catalog) endsOf(s span, d int32) (first, last int32) {
 	return first, first + n - 1
 }
 
-// eachOf calls visit for each device of the span that holds device d, with the
-// device's number within the span.
-func (c *catalog) eachOf(s span, d int32, visit func(i int, device int32)) {
+// eachOf calls visit for each device of the span that holds device d.
+func (c *catalog) eachOf(s span, d int32, visit func(device int32)) {
 	first, last := c.endsOf(s, d)
 	for d := first; d <= last; d++ {
-		visit(int(d-first), d)
+		visit(d)
 	}
 }
 

@@ -142,7 +142,7 @@ func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) per
 func (h holders) hasRoom(k *piece, d int32, free func(d int32) perPhase) bool {
 	m := k.members[0]
 	need := int64((h.c.problem.Tables[m.table].Dim + m.width - 1) / m.width)
-	h.c.eachOf(oneHost, d, func(_ int, d int32) {
+	h.c.eachOf(oneHost, d, func(d int32) {
 		if int(d) >= len(h.c.all) || k.devices != nil && !slices.Contains(k.devices, d) {
 			return
 		}

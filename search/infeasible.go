@@ -27,7 +27,7 @@ type Infeasible struct {
 	// more than its memory.
 	Device              int
 	Need, Have, Missing unit.Bytes
-	// Activations are those of the dense part, if the bytes are missing where they live.
+	// Activations are those of the dense part, if the bytes are missing in the dense forward.
 	Activations unit.Bytes
 	// DevicesNeeded is the least number of such devices that holds the tables, as by the
 	// function DevicesNeeded; 0 if no number does, or if Options.Brief left it out.

@@ -581,7 +581,7 @@ func (l *layout) touchSpan(p placed) bool {
 		l.touch(p.device)
 		return false
 	case oneHost:
-		l.c.eachOf(s, p.device, func(_ int, d int32) { l.touch(d) })
+		l.c.eachOf(s, p.device, func(d int32) { l.touch(d) })
 	}
 	return true
 }

@@ -88,7 +88,7 @@ func sharingOperators(c *catalog, parts []placed) (all []sharing) {
 		if key.Operator = 0; k.span == everywhere {
 			continue
 		}
-		c.eachOf(k.span, p.device, func(_ int, d int32) {
+		c.eachOf(k.span, p.device, func(d int32) {
 			j := slices.IndexFunc(at[d], func(j int) bool { return all[j].key == key })
 			if j < 0 {
 				j = len(at[d])

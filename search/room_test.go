@@ -291,7 +291,7 @@ func findsWhatFits(t *testing.T, first, last uint64, devices, tables, dim int) {
 	for seed := first; seed < last; seed++ {
 		p := smallInAllForms(seed, devices, tables, dim)
 		least, rounded := leastMemory(p), int64(0)
-		if p.Topology.AllocatorOverhead > 0 { // the proofs go by up to two bytes a unit less (byWidth)
+		if p.Topology.AllocatorOverhead > 0 { // the proofs go by up to two bytes a unit less (byWidthOf)
 			for i := range p.Tables {
 				rounded += 2 * int64(p.Tables[i].Dim/problem.ColumnGranule)
 			}

@@ -48,7 +48,7 @@ func spreadUnread(r *run, best placement, bags bool) placement {
 	for _, p := range best.parts {
 		if k := &c.pieces[p.piece]; !unread[k.members[0].table] {
 			parts = append(parts, p)
-			c.eachOf(k.span, p.device, func(_ int, d int32) { free[d] -= k.own[c.phase] })
+			c.eachOf(k.span, p.device, func(d int32) { free[d] -= k.own[c.phase] })
 		}
 	}
 	slices.SortStableFunc(loose, func(a, b int32) int { return cmp.Compare(c.bytes(b), c.bytes(a)) })

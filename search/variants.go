@@ -36,8 +36,8 @@ type variant struct {
 	// narrowest slice allowed, and widest the most that one place may hold.
 	unit                     int
 	width, narrowest, widest int32
-	// A slice takes own of HBM of each device that holds it, but first of the first one and last of the last one, and
-	// hostFixed + hostEach * w bytes of host memory if it is w units wide. Every device takes shared because of it.
+	// own, first and last are the bytes of HBM that a slice takes of a middle, of the first and of the last device that holds
+	// it. It takes hostFixed + hostEach * w bytes of host memory if it is w units wide. Every device takes shared because of it.
 	own, first, last, shared byWidth
 	hostFixed, hostEach      int64
 	// beside is the variant of the other columns of a table in two tiers; nil if there are none.

@@ -34,21 +34,21 @@ const (
 	maxShareError = 0.01
 )
 
-// caseFile is the input. Cases are run as they are read, so that they take no memory.
+// caseFile is the input. Each case is run as it is decoded, so that only the text and the results take memory.
 type caseFile struct {
-	Compute casesOf[computeCase, computeResult, *computeCase] `json:"compute"`
-	Comm    casesOf[commCase, commResult, *commCase]          `json:"comm"`
+	Compute resultsOf[computeCase, computeResult, *computeCase] `json:"compute"`
+	Comm    resultsOf[commCase, commResult, *commCase]          `json:"comm"`
 }
 
-// casesOf are the results of a list of cases.
-type casesOf[C, R any, P interface {
+// resultsOf are the results of a list of cases.
+type resultsOf[C, R any, P interface {
 	*C
 	run() (R, error)
 }] []R
 
 // UnmarshalJSONFrom reads a list of cases, and runs each.
-func (l *casesOf[C, R, P]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*l = casesOf[C, R, P]{}
+func (l *resultsOf[C, R, P]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*l = resultsOf[C, R, P]{}
 	return jsonfile.List(d, math.MaxInt, func(_ int, c *C) error {
 		result, err := P(c).run()
 		*l = append(*l, result)

@@ -82,8 +82,8 @@ func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 // memory. A table that several devices hold together is in the list of each of them.
 //
 // The placement may be incomplete, and need not fit. It must otherwise be one that plan.Validate
-// accepts: Price fails only if a shard is no part of the problem, and if the devices span hosts and
-// the profile has no network.
+// accepts. Price fails if the lists are not one for each device, if a shard is no part of the problem or cannot lie in
+// its tier, or if the devices span hosts and the profile has no network.
 func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 	if err := checkPlacement(p.problem, shards); err != nil {
 		return plan.Breakdown{}, err

@@ -49,8 +49,10 @@ type deviceFile struct{ model, device *string }
 
 // Set takes the path of a file, and never the name of TorchRec's formulas.
 func (d *deviceFile) Set(path string) error {
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
+	if info, err := os.Stat(path); err != nil {
 		return errors.New("there is no such file")
+	} else if info.IsDir() {
+		return errors.New("it is a folder")
 	}
 	if formulasOf(path) != nil {
 		path = "." + string(filepath.Separator) + path

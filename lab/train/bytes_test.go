@@ -9,7 +9,7 @@ import (
 
 // With the zero Options, a training run on simulated data gives the same bytes as
 // when the shipped models were made, so that their commands can make them again. A
-// change here changes all nine models. Other builds round differently.
+// change here changes all shipped models. Other builds round differently.
 func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 	if !f32.Assembly() {
 		t.Skip("this build or processor lacks the instructions that the shipped models were made with")

@@ -36,12 +36,12 @@ type recipe struct {
 }
 
 // MeasuredEpochs returns the number of passes over the given number of measured
-// training groups: half a million groups in all, but at least DefaultEpochs and at
-// most 250 passes. Training a net on groups of 15 shards then takes about ten
+// training groups: half a million groups in all, but at least 30 and at most 250
+// passes. Training a net on groups of 15 shards then takes about ten
 // seconds of one core. Twice the passes lowered the error by a twentieth.
 func MeasuredEpochs(groups int) int {
-	const passes, most = 500_000, 250
-	return max(DefaultEpochs, min(most, passes/max(1, groups)))
+	const passes, least, most = 500_000, 30, 250
+	return max(least, min(most, passes/max(1, groups)))
 }
 
 func measured(p dataset.Provenance) bool { return p.Source == dataset.Measured }

@@ -102,7 +102,7 @@ func (f *File) fits(t hardware.Topology, errs *faults) {
 // reports a table whose indices only the file deduplicates.
 func shaped(t plan.Table, want *problem.Table, errs *faults) plan.Table {
 	if t.IndexDedup && !want.ChooseDedup && !want.IndexDedup {
-		errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "the file deduplicates its indices, and the table states nothing of it")
+		errs.add(want.Name, -1, "state index_dedup or choose_dedup for the table", "the file deduplicates its indices, but the table states neither index_dedup nor choose_dedup")
 	}
 	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
 	if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {

@@ -65,7 +65,7 @@ type (
 	parameterJSON struct {
 		Type   string `json:"sharding_type"`
 		Kernel string `json:"compute_kernel"`
-		// Operator and IndexDedup are no fields of a ParameterSharding: neuroshard_torchrec reads the first.
+		// Operator and IndexDedup are no fields of a ParameterSharding: neuroshard_torchrec reads the former, convert --from both.
 		Operator   problem.Operator `json:"operator,omitempty"`
 		IndexDedup bool             `json:"index_dedup,omitempty"`
 		Ranks      []int            `json:"ranks"`

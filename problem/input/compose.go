@@ -408,7 +408,7 @@ func (p *Parts) override(c *Cluster, flags *flagged) {
 	p.Overrides.into(&into, flags)
 	*c = into.Cluster
 	if c.Accounting != problem.CountAll && !p.states("activations") {
-		c.Topology.Activations = 0 // those that an old plan counts
+		c.Topology.Activations = 0 // only accounting all counts them; an old plan may state them
 	}
 	if c.any && !p.Overrides.Has("host_memory") && c.Engine.Rules().OnlyHBM {
 		c.Topology.HostMemory = 0
