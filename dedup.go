@@ -35,7 +35,7 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 	var stats search.Stats
 	started, all, optimal := time.Now(), make([]*Planner, len(choices)), true
 	for i, p := range choices {
-		if all[i], err = NewPlanner(context.WithoutCancel(ctx), p, l.opt); err != nil {
+		if all[i], err = NewPlanner(context.WithoutCancel(ctx), p, l.stated); err != nil {
 			return search.Result{}, nil, err
 		}
 		one := DedupChoice{Tables: chosenDedup(p)}
@@ -60,7 +60,7 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 		}
 	}
 	if best == nil {
-		return search.Result{}, nil, first
+		return search.Result{}, nil, cmp.Or(ctx.Err(), first)
 	}
 	if ctx.Err() != nil {
 		found.Status = search.Interrupted

@@ -18,6 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -189,6 +190,33 @@ func TestDedupInterrupted(t *testing.T) {
 	cancel()
 	if _, err := neuroshard.Plan(ctx, p, neuroshard.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before: got %v, want %v", err, context.Canceled)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
+	full := *p // without deduplication nothing fits
+	full.Topology.Memory, full.Topology.ReserveShare = p.DeviceMemory(0)[problem.LossBackward].Used(), hardware.NoReserve
+	opt := neuroshard.Options{Prices: interrupting{neuroshard.Pretrained(), func(p *problem.Problem) {
+		if p.Tables[0].IndexDedup {
+			cancel()
+		}
+	}}}
+	if _, err := neuroshard.Plan(ctx, &full, opt); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled after a choice that does not fit: got %v, want %v", err, context.Canceled)
+	}
+}
+
+// TestDedupBesideHiddenExchanges: the deduplicated tables are chosen by whole steps whose stack hides exchanges, too.
+func TestDedupBesideHiddenExchanges(t *testing.T) {
+	p := openDedup(t, problem.HugeCTR, problem.SumPooling, 1.3)
+	stack, err := step.StackByName("hugectr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense := step.Dense{Bottom: []int{13, 256, 128}, Interaction: step.Dot, Top: []int{512, 1}, Precision: step.FP16}
+	in := &step.Input{Dense: &dense, Stack: stack}
+	r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Step: in, Search: search.Options{MaxEvaluations: 1000}})
+	if err != nil || len(r.Dedup) < 2 || r.Plan.Provenance.Hidden == (plan.Hidden{}) {
+		t.Fatalf("got %+v and %v, want several choices under hidden exchanges", r, err)
 	}
 }
 

@@ -24,7 +24,8 @@ type Planner struct {
 	problem *problem.Problem
 	// priced is the problem in the number format in which the stack exchanges.
 	priced *problem.Problem
-	opt    Options
+	// stated are the options as the caller states them, and opt what they come to: with the exchanges that a stack hides.
+	stated, opt Options
 	prices PriceList
 	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
@@ -45,6 +46,7 @@ func NewPlanner(ctx context.Context, p *problem.Problem, opt Options) (*Planner,
 	if err := checkStep(p, &opt); err != nil {
 		return nil, err
 	}
+	stated := opt
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func NewPlanner(ctx context.Context, p *problem.Problem, opt Options) (*Planner,
 	if opt.Search.ShardingTypes == nil {
 		opt.Search.ShardingTypes = usualTypes(prices)
 	}
-	l := &Planner{problem: p, priced: priced, opt: opt, prices: prices}
+	l := &Planner{problem: p, priced: priced, stated: stated, opt: opt, prices: prices}
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
 		if l.judge, err = simulate.NewPricerContext(ctx, priced); err == nil {
 			l.judge, err = l.judge.Hiding(opt.Hidden)

@@ -69,10 +69,10 @@ func (w *ways) try(left int, find func(search.Options) (search.Result, error)) b
 	return cheaper
 }
 
-// result returns the cheapest placement, or the last error; the context's if no search began.
+// result returns the cheapest placement, or an error: the context's if it ended, or the last search's.
 func (w *ways) result() (search.Result, error) {
 	if !w.found {
-		return search.Result{}, cmp.Or(w.err, w.ctx.Err())
+		return search.Result{}, cmp.Or(w.ctx.Err(), w.err)
 	}
 	if w.best.Optimal = w.optimal; w.ctx.Err() != nil {
 		w.best.Status = search.Interrupted

@@ -634,7 +634,9 @@ func TestSmallestFaults(t *testing.T) {
 // the problem give the stated sum.
 func TestStatedIsNotGiven(t *testing.T) {
 	p, pl := sample(t)
-	p.Tables[0].Optimizer = problem.Adam
+	for i := range p.Tables {
+		p.Tables[i].Optimizer = problem.Adam
+	}
 	tables := slices.Clone(pl.Tables)
 	pl.Devices[0].Memory = Of(p, tables).Devices[0].Memory
 	err := pl.Validate(p)

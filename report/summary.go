@@ -339,7 +339,7 @@ func boundOf(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem) string {
 		return " of tables whole or cut by columns"
 	}
 	chosen := func(t problem.Table) bool { return t.ChooseDedup }
-	if p != nil && slices.ContainsFunc(p.Tables, chosen) && (r == nil || len(r.Dedup) != 2) {
+	if p != nil && slices.ContainsFunc(p.Tables, chosen) && (r == nil || len(r.Dedup) != 2 || r.Status == search.Interrupted) {
 		return " that deduplicates the tables of a set that was tried"
 	}
 	return ""

@@ -720,7 +720,7 @@ func TestOptimum(t *testing.T) {
 }
 
 func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed uint64) *problem.Problem, factoryOf func(*problem.Problem) search.Factory) {
-	hits, hosted, sum := 0, 0, 0.
+	hits, none, hosted, sum := 0, 0, 0, 0.
 	for seed := range uint64(tasks) {
 		p := problemOf(seed)
 		newScorer := factoryOf(p)
@@ -728,9 +728,8 @@ func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed u
 		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
 		if math.IsInf(want, 1) != (err != nil) {
 			t.Fatalf("want %v: %v", want, err)
-		} else if err != nil { // none fits
-			hits++
-			sum++
+		} else if err != nil {
+			none, hits, sum = none+1, hits+1, sum+1
 			continue
 		}
 		checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
@@ -748,6 +747,9 @@ func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed u
 		}
 	}
 	t.Logf("%s: the optimum on %d of %d tasks, a mean ratio of %.4f; %d with host memory", name, hits, tasks, sum/float64(tasks), hosted)
+	if none > tasks/3 {
+		t.Errorf("%s: no plan fits on %d of %d tasks, want it on a third at most", name, none, tasks)
+	}
 	least := tasks * 95 / 100
 	if tasks < 5 {
 		least = tasks

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/problem"
@@ -125,6 +126,9 @@ type computeCase struct {
 	Tables      []tableCase    `json:"tables"`
 }
 
+// nullIsLeftOut lets a null stand for a member that is left out, as in numbers that some tools write.
+var nullIsLeftOut = jsonv1.MergeWithLegacySemantics(true)
+
 // UnmarshalJSONFrom reads a case that may leave out what has a default.
 func (c *computeCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields computeCase
@@ -132,7 +136,7 @@ func (c *computeCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		Batch: missing, WeightBytes: missing, OutputBytes: problem.OutputBytes, IndexBytes: problem.IndexBytes, Pooling: problem.SumPooling.String(),
 		LaneRule: problem.LanesByWidest.String(), LaunchMode: "graph",
 	}
-	return json.UnmarshalDecode(d, (*fields)(c))
+	return json.UnmarshalDecode(d, (*fields)(c), nullIsLeftOut)
 }
 
 // tableCase is a table of an operator. Without Reuse its lookups are uniform draws.
@@ -152,7 +156,7 @@ type tableCase struct {
 func (t *tableCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields tableCase
 	*t = tableCase{Rows: missing, Dim: missing, Lookups: missing, Features: 1}
-	return json.UnmarshalDecode(d, (*fields)(t))
+	return json.UnmarshalDecode(d, (*fields)(t), nullIsLeftOut)
 }
 
 func (c *computeCase) run() (computeResult, error) {
@@ -268,7 +272,7 @@ type commCase struct {
 func (c *commCase) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type fields commCase
 	*c = commCase{Ranks: missing, Batch: missing, ElementBytes: problem.OutputBytes}
-	return json.UnmarshalDecode(d, (*fields)(c))
+	return json.UnmarshalDecode(d, (*fields)(c), nullIsLeftOut)
 }
 
 func (c *commCase) run() (commResult, error) {

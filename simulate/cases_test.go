@@ -57,7 +57,7 @@ func TestIDsAreKept(t *testing.T) {
 
 func TestDefaultsOfCases(t *testing.T) {
 	short := `{"compute":[` + goodCompute + `],"comm":[` + goodComm + `]}`
-	long := strings.NewReplacer(`"batch":512`, `"batch":512.0,"output_bytes":4,"index_bytes":8,"weighted":false,"launch_mode":"graph","forward_ms":1,"other":[{}]`,
+	long := strings.NewReplacer(`"batch":512`, `"batch":512.0,"output_bytes":4,"index_bytes":null,"weighted":false,"launch_mode":null,"forward_ms":1,"other":[{}]`,
 		`"dim":8`, `"dim":8,"features":1,"unique_rows":null`, `"dim_sums"`, `"element_bytes":4,"dim_sums"`).Replace(`{"note":"any",` + short[1:])
 	var a, b bytes.Buffer
 	if err := RunCases(strings.NewReader(short), &a); err != nil {
@@ -104,6 +104,7 @@ func TestWrongCases(t *testing.T) {
 		{compute(`"pooling_factor":3`, `"pooling_factor":-3`), `tables[0].pooling_factor: -3 is not between`},
 		{compute(`"pooling_factor":3`, `"pooling_factor":1e999`), `tables[0].pooling_factor: "1e999" is not a finite number`},
 		{compute(`"pooling_factor":3,`, ``), `tables[0].pooling_factor: missing`},
+		{compute(`"pooling_factor":3`, `"pooling_factor":null`), `tables[0].pooling_factor: missing`},
 		{compute(`"reuse":null`, `"reuse":[1]`), `tables[0].reuse: 1 shares: give 17`},
 		{compute(`"reuse":null`, `"reuse":[-1,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`), `tables[0].reuse[0]: -1 is not between`},
 		{compute(`"reuse":null`, `"reuse":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`), `tables[0].reuse: the shares add up to 0, not 1`},

@@ -121,6 +121,30 @@ func conforms[T any](t *testing.T, f problem.Field[T], of func(*problem.Table) *
 	}
 }
 
+// TestDefaultDedup: a default of index_dedup holds for a table that states no choice, and one of choose_dedup for a table that
+// does not state index_dedup.
+func TestDefaultDedup(t *testing.T) {
+	for _, test := range []struct {
+		table, defaults string
+		dedup, choose   bool
+	}{
+		{``, `"index_dedup": true`, true, false},
+		{`, "choose_dedup": false`, `"index_dedup": true`, true, false},
+		{`, "choose_dedup": true`, `"index_dedup": true`, false, true},
+		{``, `"choose_dedup": true`, false, true},
+		{`, "index_dedup": false`, `"choose_dedup": true`, false, false},
+	} {
+		content := `{"format": "neuroshard-tables", "version": 1, "defaults": {` + test.defaults + `}, "tables": [{"name": "a", "rows": 9, "dim": 8, "pooling": "none"` + test.table + `}]}`
+		file, err := Tables("t", strings.NewReader(content), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.Tables[0]; got.IndexDedup != test.dedup || got.ChooseDedup != test.choose {
+			t.Errorf("%s: got index_dedup %v and choose_dedup %v", content, got.IndexDedup, got.ChooseDedup)
+		}
+	}
+}
+
 func TestConstraintsInCSV(t *testing.T) {
 	_, err := Tables("t.csv", strings.NewReader("name,rows,dim,output_precision\na,10,4,fp8\n"), Options{})
 	if want := `precision: "fp8" is unknown`; err == nil || !strings.Contains(err.Error(), want) {
