@@ -26,7 +26,7 @@ type Planner struct {
 	priced *problem.Problem
 	// stated are the options as the caller states them, and opt what they come to: with the exchanges that a stack hides.
 	stated, opt Options
-	prices PriceList
+	prices      PriceList
 	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
 	// beside are the Scorers of the other lane rule, nil if there are none, once besideKnown.

@@ -189,7 +189,7 @@ func TestPlaceHugeCTRRefuses(t *testing.T) {
 	const want = `table "narrow": its 4 columns in 2 slices: the slices of a plan have the same width, a multiple of 4
 x.json: the plan is for 3 ranks, the cluster has 4 devices (it goes with --gpus 3)
 x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --set devices_per_host=3)
-table "few": the file deduplicates its indices, and the table states nothing of it (state index_dedup or choose_dedup for the table)`
+table "few": the file deduplicates its indices, but the table states neither index_dedup nor choose_dedup (state index_dedup or choose_dedup for the table)`
 	if got := faultsOf(t, err); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
