@@ -33,7 +33,7 @@ func hotRows(p *problem.Problem) string {
 		if !t.Apart() || !t.Permits(problem.RowWise) || !(t.PoolingFactor() > 0) {
 			continue
 		}
-		if load, more := p.HotBlock(i); load >= 1.05 { // printed, less would be 1.0
+		if load, more := p.HotBlock(i); load >= 1.05 && more > 0 { // printed, less would be 1.0
 			hot = append(hot, hotTable{t.Name, load, more})
 		}
 	}
