@@ -212,7 +212,9 @@ func (f *File) shaped(p *problem.Problem, errs *faults) *File {
 		t, local := plan.Table{Name: d.name, ShardingType: plan.TableWise}, d.name
 		if want := at[d.name]; want != nil {
 			t, local = d.cut(want, p.Topology, errs), problem.LocalName(want.Module, want.Name)
-			t.IndexDedup = d.unique
+			if t.IndexDedup = d.unique; want.IndexDedup && !want.ChooseDedup && !d.unique {
+				errs.add(want.Name, -1, "state choose_dedup for the table, or list it as Unique", "the table states index_dedup, but compression_strategy of the file does not deduplicate its indices")
+			}
 		}
 		shaped.Tables, shaped.local = append(shaped.Tables, t), append(shaped.local, local)
 	}

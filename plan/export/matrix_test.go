@@ -177,7 +177,7 @@ func TestReadHugeCTRRefuses(t *testing.T) {
 func TestPlaceHugeCTRRefuses(t *testing.T) {
 	p := cluster(t, 4, 2)
 	for _, want := range []problem.Table{{Name: "few", Rows: 2, Dim: 8}, {Name: "narrow", Rows: 100, Dim: 4}, {Name: "extra", Rows: 100, Dim: 4}} {
-		want.Features = []problem.Feature{{PoolingFactor: 1}}
+		want.Features, want.IndexDedup = []problem.Feature{{PoolingFactor: 1}}, want.Name == "narrow"
 		p.Tables = append(p.Tables, want)
 	}
 	const file = `{"gpus_per_host": 3, "shard_matrix": [["few", "narrow"], ["few", "narrow"], ["few", "other"]], "shard_strategy": [["mp", ["few", ["narrow", 2], "other"]]], "compression_strategy": {"Unique": ["few"]}}`
@@ -187,6 +187,7 @@ func TestPlaceHugeCTRRefuses(t *testing.T) {
 	}
 	_, err = f.Place(p)
 	const want = `table "narrow": its 4 columns in 2 slices: the slices of a plan have the same width, a multiple of 4
+table "narrow": the table states index_dedup, but compression_strategy of the file does not deduplicate its indices (state choose_dedup for the table, or list it as Unique)
 x.json: the plan is for 3 ranks, the cluster has 4 devices (it goes with --gpus 3)
 x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --set devices_per_host=3)
 table "few": the file deduplicates its indices, but the table states neither index_dedup nor choose_dedup (state index_dedup or choose_dedup for the table)`
