@@ -74,7 +74,8 @@ func (l *Planner) chooseDedup(ctx context.Context, choices []*problem.Problem) (
 func part(opt search.Options, searches int, spent time.Duration, evaluations int64) search.Options {
 	if opt.Budget > 0 {
 		opt.Budget = max(time.Nanosecond, (opt.Budget-spent)/time.Duration(searches))
-	} else if opt.MaxEvaluations > 0 {
+	}
+	if opt.MaxEvaluations > 0 {
 		opt.MaxEvaluations = max(1, (opt.MaxEvaluations-evaluations)/int64(searches))
 	}
 	return opt

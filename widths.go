@@ -48,14 +48,7 @@ func (w *ways) ended() bool {
 // try searches as the first of some searches that are left, with an equal part of what is left of the
 // limits, and reports whether the placement is cheaper.
 func (w *ways) try(left int, find func(search.Options) (search.Result, error)) bool {
-	opt := w.opt
-	if opt.Budget > 0 {
-		opt.Budget = max(time.Nanosecond, (opt.Budget-time.Since(w.started))/time.Duration(left))
-	}
-	if opt.MaxEvaluations > 0 {
-		opt.MaxEvaluations = max(1, (opt.MaxEvaluations-w.best.Stats.Evaluations)/int64(left))
-	}
-	found, err := find(opt)
+	found, err := find(part(w.opt, left, time.Since(w.started), w.best.Stats.Evaluations))
 	if err != nil {
 		w.err, w.optimal = err, false
 		return false
