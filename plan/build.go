@@ -73,7 +73,9 @@ func (t *Table) everywhere(n int) bool {
 // describe gives the table what the problem's table of its name states.
 func (t *Table) describe(of *problem.Table) {
 	t.Precision, t.Optimizer = of.Precision, of.Optimizer
-	t.IndexDedup = t.IndexDedup && (of.ChooseDedup || of.Pooling != problem.PoolingNone)
+	if !of.ChooseDedup {
+		t.IndexDedup = of.IndexDedup
+	}
 	if !of.OneBag() {
 		t.Vectors = of.Bags()
 	}

@@ -115,8 +115,7 @@ type Table struct {
 	// (problem.Table.Bags); 0 for tables with one pooled vector for each feature.
 	Pooling problem.Pooling `json:"pooling,omitempty"`
 	Vectors float64         `json:"vectors,omitempty"`
-	// IndexDedup is true if each device sends an index of its samples once. A table of sequences whose input states
-	// index_dedup leaves it out.
+	// IndexDedup is true if each device sends an index of its samples once.
 	IndexDedup bool `json:"index_dedup,omitempty"`
 	// Operator is the number of the operator that the table's shards are in, on each device,
 	// among those that they could be in: below problem.Operators. Tables of different numbers

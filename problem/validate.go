@@ -239,7 +239,7 @@ func (v *validator) pooling(name string, t *Table) {
 		v.add(name, "leave weighted out, or pool the lookups by sum or mean", "weighted: lookups with pooling none carry no weights")
 	}
 	if rules := v.problem.Engine.Rules(); rules.SequenceDedup && t.poolsOwn() {
-		v.add(name, "state pooling none, leave index_dedup out, or plan for another engine", "index_dedup: %s does not deduplicate indices of a pooled table", rules.Name)
+		v.add(name, "state index_dedup for sequences only, or plan for another engine", "index_dedup: %s does not deduplicate indices of a pooled table", rules.Name)
 	}
 }
 

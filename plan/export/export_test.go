@@ -318,14 +318,19 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 }
 
 // TestTorchRecKeepsDedup: the export says which tables the plan deduplicates, and a plan made of it does, with the tables
-// and without them. Tables that state it keep it in any case, and others refuse it.
+// and without them. Tables that state it are deduplicated whether the file says so or not, and tables that state nothing
+// refuse a file that says so.
 func TestTorchRecKeepsDedup(t *testing.T) {
 	p := cluster(t, 2, 2)
 	p.Engine = problem.TorchRec
 	p.Tables = []problem.Table{{Name: "m/a", Module: "m", Rows: 40, Dim: 8, Pooling: problem.PoolingNone, ChooseDedup: true, Features: []problem.Feature{{PoolingFactor: 3}}}}
 	whole := []plan.Shard{{Rows: span(0, 40), Columns: span(0, 8), Device: 1, Tier: plan.HBM}}
 	pl := plan.Of(p, []plan.Table{{Name: "m/a", Module: "m", Rows: 40, Dim: 8, IndexDedup: true, ShardingType: plan.TableWise, Shards: whole}})
-	f, err := ReadTorchRec("x.json", bytes.NewReader(exported(t, pl, Options{})))
+	export := exported(t, pl, Options{})
+	if note := `deduplicates the indices of 1 of 1 tables, \"m/a\"`; !bytes.Contains(export, []byte(note)) {
+		t.Errorf("got %s, want %q", export, note)
+	}
+	f, err := ReadTorchRec("x.json", bytes.NewReader(export))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,12 +343,15 @@ func TestTorchRecKeepsDedup(t *testing.T) {
 		t.Errorf("without tables: got %v, %+v, want IndexDedup", err, shapes)
 	}
 	p.Tables[0].ChooseDedup = false
-	if _, err = f.Place(p); err == nil {
-		t.Error("a table that states nothing: got no error")
+	if _, err = f.Place(p); err == nil || !strings.Contains(err.Error(), "states neither index_dedup nor choose_dedup") {
+		t.Errorf("a table that states nothing: got error %v", err)
 	}
 	p.Tables[0].IndexDedup = true
-	if back, err = f.Place(p); err != nil || back.Validate(p) != nil {
-		t.Errorf("a table that states it: got %v, %v", err, back.Validate(p))
+	for _, said := range []bool{true, false} {
+		f.Tables[0].IndexDedup = said
+		if back, err = f.Place(p); err != nil || !back.Tables[0].IndexDedup || back.Validate(p) != nil {
+			t.Errorf("a table that states it, in a file that says %v: got %v, %+v", said, err, back)
+		}
 	}
 }
 

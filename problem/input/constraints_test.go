@@ -122,19 +122,20 @@ func conforms[T any](t *testing.T, f problem.Field[T], of func(*problem.Table) *
 }
 
 // TestDefaultDedup: a default of index_dedup holds for a table that states no choice, and one of choose_dedup for a table that
-// does not state index_dedup.
+// does not state index_dedup, whatever the pooling.
 func TestDefaultDedup(t *testing.T) {
 	for _, test := range []struct {
 		table, defaults string
 		dedup, choose   bool
 	}{
-		{``, `"index_dedup": true`, true, false},
+		{`, "pooling": "none"`, `"index_dedup": true`, true, false},
 		{`, "choose_dedup": false`, `"index_dedup": true`, true, false},
 		{`, "choose_dedup": true`, `"index_dedup": true`, false, true},
 		{``, `"choose_dedup": true`, false, true},
 		{`, "index_dedup": false`, `"choose_dedup": true`, false, false},
+		{``, `"index_dedup": true`, true, false},
 	} {
-		content := `{"format": "neuroshard-tables", "version": 1, "defaults": {` + test.defaults + `}, "tables": [{"name": "a", "rows": 9, "dim": 8, "pooling": "none"` + test.table + `}]}`
+		content := `{"format": "neuroshard-tables", "version": 1, "defaults": {` + test.defaults + `}, "tables": [{"name": "a", "rows": 9, "dim": 8` + test.table + `}]}`
 		file, err := Tables("t", strings.NewReader(content), Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -200,7 +200,7 @@ func (b *builder) fill(t *table, has set) {
 			t.Constraint.MinWidth = min(t.Constraint.MinWidth, t.Dim)
 		}
 		if missing.has(dedupField) {
-			t.IndexDedup = t.IndexDedup && t.Pooling == problem.PoolingNone && !(has.has(chooseField) && t.ChooseDedup)
+			t.IndexDedup = t.IndexDedup && !(has.has(chooseField) && t.ChooseDedup)
 		}
 		if missing.has(chooseField) {
 			t.ChooseDedup = t.ChooseDedup && !has.has(dedupField)
