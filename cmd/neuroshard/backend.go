@@ -117,13 +117,10 @@ func (b *backendFlags) check(command string) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	known := hardware.Known(b.profile)
+	_, unnamed := hardware.ByName(b.profile)
 	f.add((b.name == backendWorker) != (b.worker != ""), "for example: "+b.says("backend", "worker")+" "+b.says("worker", `"python3 -m neuroshard_worker"`), "%s: %s worker and %s go together", command, b.key("backend"), b.key("worker"))
-	if b.name == backendSimulated && !known {
-		_, err := hardware.ByName(b.profile)
-		f.add(true, "describe them with: neuroshard list devices", "%s: %s: the simulated device needs a known profile: %v", command, keyOf(b.gpu()), err)
-	}
-	f.add(b.name == backendCPU && known, "choose another name, or leave it out", "%s: %s: %q is a GPU, but the times would be those of this CPU", command, keyOf(b.gpu()), b.profile)
+	f.add(b.name == backendSimulated && !hardware.Known(b.profile), "describe them with: neuroshard list devices", "%s: %s: the simulated device needs a known profile: %v", command, keyOf(b.gpu()), cmp.Or(unnamed, errors.New("only TorchRec's formulas have this one")))
+	f.add(b.name == backendCPU && unnamed == nil, "choose another name, or leave it out", "%s: %s: %q is a GPU, but the times would be those of this CPU", command, keyOf(b.gpu()), b.profile)
 	f.add(b.warm && b.set.Changed("flush"), "leave one of them out", "%s: warm and flush do not go together", command)
 	f.add(b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0, "", "%s: repeats %d, warmup %d, backend_threads %d, deadline %v: there must be at least one repeat, and no value may be negative", command, b.repeat, b.warmup, b.threads, b.deadline)
 	return f.err(b.checkKind(command))

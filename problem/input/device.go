@@ -60,11 +60,13 @@ func Device(name string, from io.Reader) (device, like hardware.Profile, err err
 	if !deviceShape.read(&reading{report: r, lines: lines}, root, &device) || r.count() > 0 {
 		return device, like, r.err()
 	}
-	if hardware.Known(device.Name) {
+	if _, err := hardware.ByName(device.Name); err == nil {
 		r.add(lines["name"], "name: "+quote(device.Name)+" is a known device profile", "give the device a name of its own")
 	}
-	if device.NVLinkDomain%device.FullHost() != 0 {
-		r.add(lines["nvlink_domain"], fmt.Sprintf("nvlink_domain: %d devices are not whole hosts of %d", device.NVLinkDomain, device.FullHost()), "state a multiple of devices_per_host")
+	if line := lines["nvlink_domain"]; device.NVLinkDomain%device.FullHost() != 0 && line == 0 {
+		r.add(lines["devices_per_host"], fmt.Sprintf("devices_per_host: hosts of %d devices do not fill the NVLink domain of %s, which has %d", device.FullHost(), like.Name, device.NVLinkDomain), "state nvlink_domain, too: a multiple of devices_per_host")
+	} else if device.NVLinkDomain%device.FullHost() != 0 {
+		r.add(line, fmt.Sprintf("nvlink_domain: %d devices are not whole hosts of %d", device.NVLinkDomain, device.FullHost()), "state a multiple of devices_per_host")
 	}
 	if faults := device.Problems(); len(faults) > 0 {
 		r.add(root.line, strings.Join(faults, "; "), "")
