@@ -2,11 +2,14 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/replan"
 )
@@ -43,10 +46,12 @@ func ReadReplan(r io.Reader) (*ReplanObject, *plan.Plan, error) {
 	}
 	var f struct {
 		ReplanObject
-		Warnings []string        `json:"warnings"`
-		Plan     json.RawMessage `json:"plan"`
+		Warnings []string       `json:"warnings"`
+		Plan     jsontext.Value `json:"plan"`
 	}
-	if err := json.Unmarshal(data, &f); err != nil {
+	bounds := json.WithUnmarshalers(json.JoinUnmarshalers(
+		jsonfile.Bounded[CurvePoint](plan.MaxWarnings), jsonfile.Bounded[Fact](plan.MaxWarnings), jsonfile.Bounded[string](plan.MaxWarnings)))
+	if err := jsonfile.Unmarshal(data, &f, bounds, json.RejectUnknownMembers(false)); err != nil {
 		return nil, nil, fmt.Errorf("it is not what replan --json prints: %w", err)
 	}
 	if f.Verdict != replan.Keep && f.Verdict != replan.Move || f.Title == "" || len(f.Curve) == 0 || f.Plan == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 )
@@ -42,6 +43,7 @@ func TestReadReplanRefuses(t *testing.T) {
 		{"", "it is not what replan --json prints"},
 		{"{}", "which has the keys verdict, title, curve and plan"},
 		{strings.Replace(whole, `"verdict": "keep"`, `"verdict": "perhaps"`, 1), "which has the keys verdict"},
+		{strings.Replace(whole, `"curve": [`, `"curve": [`+strings.Repeat("{},", plan.MaxWarnings), 1), "curve: there are more than 10000 elements"},
 		{strings.Replace(whole, `"format": "neuroshard-plan"`, `"format": "other"`, 1), "its plan: "},
 	} {
 		_, _, err := report.ReadReplan(strings.NewReader(c.text))

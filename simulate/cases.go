@@ -75,7 +75,7 @@ func RunCases(r io.Reader, w io.Writer) error {
 		return fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
 	}
 	var in caseFile
-	if err := jsonfile.Unmarshal(text, &in, json.RejectUnknownMembers(false)); err != nil {
+	if err := jsonfile.Unmarshal(text, &in, json.RejectUnknownMembers(false), json.WithUnmarshalers(jsonfile.Bounded[tableCase](problem.MaxTables))); err != nil {
 		return fmt.Errorf("the cases: %w", err)
 	}
 	if in.Compute == nil && in.Comm == nil {
@@ -149,7 +149,7 @@ type tableCase struct {
 	Reuse      numberList `json:"reuse"`
 	UniqueRows float64    `json:"unique_rows"`
 	// Pooling is refused: it is a member of the case.
-	Pooling any `json:"pooling"`
+	Pooling *jsonfile.Ignored `json:"pooling"`
 }
 
 // UnmarshalJSONFrom reads a table that may leave out what has a default.
@@ -346,18 +346,15 @@ type numberList []float64
 
 // UnmarshalJSONFrom reads a list.
 func (l *numberList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	var list []*float64
-	if err := json.UnmarshalDecode(d, &list); err != nil || list == nil {
+	if d.PeekKind() == '[' {
+		*l = numberList{} // unlike that of null
+	}
+	return jsonfile.Each(d, hardware.MaxDevices, func(int) error {
+		v := missing
+		err := json.UnmarshalDecode(d, &v, nullIsLeftOut)
+		*l = append(*l, v)
 		return err
-	}
-	*l = make(numberList, len(list))
-	for i, v := range list {
-		(*l)[i] = missing
-		if v != nil {
-			(*l)[i] = *v
-		}
-	}
-	return nil
+	})
 }
 
 // numbers checks the numbers of a case, and keeps the first fault.

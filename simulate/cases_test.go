@@ -9,6 +9,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 func ExampleRunCases() {
@@ -110,6 +113,8 @@ func TestWrongCases(t *testing.T) {
 		{compute(`"reuse":null`, `"reuse":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`), `tables[0].reuse: the shares add up to 0, not 1`},
 		{compute(`"reuse":null`, `"unique_rows":-1,"reuse":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`), `tables[0].unique_rows: -1 is not between`},
 		{compute(`"tables":[`, `"notables":[`), `tables: missing`},
+		{compute(`"tables":[`, `"tables":[`+strings.Repeat(`{},`, problem.MaxTables)), `tables: there are more than 1048576 elements`},
+		{comm(`[8,16]`, `[8`+strings.Repeat(`,0`, hardware.MaxDevices)+`]`), `dim_sums: there are more than 65536 elements`},
 		{compute(`"id":1,`, ``), `compute[0]: id: give a number or a string`},
 		{compute(`"id":1`, `"id":[1]`), `compute[0]: id: give a number or a string`},
 		{`{"compute":[3]}`, `compute[0]: a number is not an object`},

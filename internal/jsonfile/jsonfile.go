@@ -209,6 +209,9 @@ func Each(d *jsontext.Decoder, most int, read func(i int) error) error {
 // Bounded reads lists of T of at most the given number of elements, as List does.
 func Bounded[T any](most int) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, all *[]T) error {
+		if *all = nil; d.PeekKind() == '[' {
+			*all = []T{}
+		}
 		return List(d, most, func(_ int, one *T) error {
 			*all = append(*all, *one)
 			return nil

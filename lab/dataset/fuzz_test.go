@@ -18,6 +18,9 @@ func FuzzManifest(f *testing.F) {
 	written := contents(f, folder)[ManifestName]
 	f.Add([]byte(written))
 	f.Add([]byte(strings.Replace(written, `"profile": "`, `"device": "<\u2028\"\ufffd", "profile": "`, 1)))
+	if _, err := parseManifest([]byte(strings.Replace(written, `"files": [`, `"files": [`+strings.Repeat("{},", 9), 1))); err == nil || !strings.Contains(err.Error(), "files: there are more than 5 elements") {
+		f.Errorf("a list of 9 files too many: got %v", err)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseManifest(data)
 		if err != nil {

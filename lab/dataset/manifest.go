@@ -8,6 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 )
 
 // ManifestName is the name of the manifest in a dataset's folder.
@@ -182,7 +186,8 @@ func ReadManifest(folder string) (Manifest, error) {
 
 func parseManifest(data []byte) (Manifest, error) {
 	var m Manifest
-	if err := json.Unmarshal(data, &m); err != nil {
+	bounds := jsonv2.WithUnmarshalers(jsonfile.Bounded[File](len(fileNames())))
+	if err := jsonfile.Unmarshal(data, &m, bounds, jsonv2.RejectUnknownMembers(false)); err != nil {
 		return m, err
 	}
 	if m.Format != Format || m.Version != Version {

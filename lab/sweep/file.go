@@ -11,9 +11,12 @@ import (
 	"os"
 	"slices"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/internal/journal"
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/internal/words"
 )
 
@@ -77,6 +80,9 @@ func line(v any) []byte {
 // maxFile is the size above which a file is refused. A sweep of MaxCells cells is a tenth as large.
 const maxFile = 1 << 30
 
+// bounds are those of lists. Only values of axes are many.
+var bounds = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(jsonfile.Bounded[Axis](MaxCells), jsonfile.Bounded[string](MaxCells)))
+
 // Read reads a file. name stands in errors.
 func Read(name string, r io.Reader) (*File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
@@ -94,7 +100,7 @@ func Read(name string, r io.Reader) (*File, error) {
 	seen := make(map[int]bool)
 	for text := range bytes.Lines(rest) {
 		var o Outcome
-		err := json.Unmarshal(text, &o)
+		err := jsonv2.Unmarshal(text, &o, bounds)
 		if err == nil {
 			err = f.check(&o, seen)
 		}
@@ -111,7 +117,7 @@ func Read(name string, r io.Reader) (*File, error) {
 // readHead reads the first line.
 func (f *File) readHead(name string, text []byte) error {
 	h := &f.Head
-	if json.Unmarshal(text, h) != nil || h.Format != Format {
+	if jsonv2.Unmarshal(text, h, bounds) != nil || h.Format != Format {
 		return &NotSweep{name, "it is not the file of a sweep, as neuroshard sweep -o writes it"}
 	}
 	if h.Version != FormatVersion {

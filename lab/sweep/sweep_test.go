@@ -448,6 +448,7 @@ func TestRefused(t *testing.T) {
 		"line 1: part 0/1 of 3 cells":                                   {edit(`"index":1`, `"index":0`), s, Part{}},
 		"line 1: the axes do not have 3 cells":                          {edit(`["1","2","4"]`, `["1","2"]`), s, Part{}},
 		"line 2: it is not one that neuroshard writes: cell 1 has no":   {edit(`"device":`, `"was":`), s, Part{}},
+		"there are more than 100000 elements":                           {edit(`"status":"fits"`, `"status":"fits","plan":{"warnings":[""`+strings.Repeat(`,""`, MaxCells)+`]}`), s, Part{}},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
