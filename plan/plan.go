@@ -219,7 +219,7 @@ func (pl *Plan) Origin(p *problem.Problem) string {
 	case pl.MadeFrom(p):
 		return ""
 	case !hardware.Known(pl.Cluster.Profile) && p.Topology.Profile.HBMGBps == 0:
-		return fmt.Sprintf("whether the plan was made from these tables is not known: it does not state the numbers of its device %s, which is not a listed one", pl.Cluster.Profile)
+		return fmt.Sprintf("whether the plan was made from these tables is not known: it does not state the numbers of its device %q, which is not a listed one", pl.Cluster.Profile)
 	}
 	return otherInput
 }

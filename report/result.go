@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/words"
@@ -497,13 +498,13 @@ func (v *view) warnings(list []string) {
 	}
 }
 
-// OneLine makes a text from a file or another process safe to print on one line: control
-// characters become spaces.
+// OneLine makes a text from a file or another process safe to print on one line: characters that
+// are not printed, such as those that control the terminal, become spaces.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
+		if unicode.IsPrint(r) {
+			return r
 		}
-		return r
+		return ' '
 	}, s)
 }

@@ -86,11 +86,16 @@ const mostDoubted = 3
 func (a *app) doubt(path string, pl *plan.Plan) {
 	found := pl.Check()
 	for _, v := range found[:min(mostDoubted, len(found))] {
-		fmt.Fprintf(a.stderr, "neuroshard: warning: %s is not valid: %s\n", path, report.OneLine(v.String()))
+		warn(a.stderr, "%s is not valid: %v", path, v)
 	}
 	if more := words.More("", len(found)-mostDoubted); more != "" {
-		fmt.Fprintf(a.stderr, "neuroshard: warning: %s violations: list them with neuroshard check PLAN TABLES\n", more)
+		warn(a.stderr, "%s violations: list them with neuroshard check PLAN TABLES", more)
 	}
+}
+
+// warn prints a warning, in which no text of a file can disturb the terminal.
+func warn(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, "neuroshard: warning:", report.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // readDataset reads a dataset's folder.
@@ -171,7 +176,7 @@ func (a *app) printJSON(v any) error { return indented(a.stdout, v) }
 // shows them.
 func (a *app) printPlan(pl *plan.Plan) error {
 	for _, warning := range pl.Provenance.Warnings {
-		fmt.Fprintln(a.stderr, "neuroshard: warning:", report.OneLine(warning))
+		warn(a.stderr, "%s", warning)
 	}
 	return bad(pl.Write(a.stdout), "")
 }

@@ -275,7 +275,7 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 		Command: command, Stderr: logs, Warmup: b.warmup, Repeats: b.repeat, Seed: b.seed,
 		FlushBytes: unit.Bytes(b.flush), Warm: b.warm, Deadline: b.deadline, Name: b.profile, NameOnly: !forModel,
 		LookupFiles: b.lookupFiles, Lookups: b.trace,
-		OnLog: func(message string) { fmt.Fprintln(logs, "neuroshard: warning:", message) },
+		OnLog: func(message string) { warn(logs, "%s", message) },
 	}
 	opt.Name = cmp.Or(opt.Name, "cpu")
 	backend, err := collect.StartWorker(ctx, opt)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/report"
 )
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -39,7 +40,7 @@ once, and diff refuses tables that are listed twice.`,
 				return err
 			}
 			if !digest {
-				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], plan.NoDigest)
+				warn(a.stderr, "%s: %s", args[0], plan.NoDigest)
 			}
 			own := clusterOf(pl, &flags)
 			loaded, err := loadProblem(a, args[1], &flags, own)
@@ -51,14 +52,14 @@ once, and diff refuses tables that are listed twice.`,
 			switch err := pl.Validate(loaded.problem); {
 			case errors.As(err, &invalid):
 				for _, v := range invalid.Violations {
-					fmt.Fprintf(a.stdout, "%s: %v\n", v.Rule, v)
+					fmt.Fprintf(a.stdout, "%s: %s\n", v.Rule, report.OneLine(v.String()))
 				}
 				return &exitError{code: exitNo}
 			case err != nil:
 				return err
 			}
 			if doubt := pl.Origin(loaded.problem); doubt != "" {
-				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], doubt)
+				warn(a.stderr, "%s: %s", args[0], doubt)
 			}
 			fmt.Fprintln(a.stdout, "valid")
 			return nil

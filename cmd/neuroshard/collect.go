@@ -258,7 +258,7 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 	measured, err := collect.Run(ctx, set, backend, c.out, options)
 	bar.clear()
 	if len(failures) > 0 {
-		fmt.Fprintf(c.stderr, "neuroshard: warning: %d samples failed and are left out; the first: %v\n", len(failures), failures[0])
+		warn(c.stderr, "%d samples failed and are left out; the first: %v", len(failures), failures[0])
 	}
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: the times measured so far are kept in %s", c.out), "give the same command again to continue"}

@@ -309,11 +309,11 @@ func (a *app) exit(err error) int {
 	complaints, code := a.explain(err)
 	for i, c := range complaints {
 		for line := range strings.SplitSeq(c.message, "\n") {
-			fmt.Fprintln(a.stderr, "neuroshard: error:", line)
+			fmt.Fprintln(a.stderr, "neuroshard: error:", report.OneLine(line))
 		}
 		// One hint serves all errors in a row that it answers.
 		if c.hint != "" && (i+1 == len(complaints) || complaints[i+1].hint != c.hint) {
-			fmt.Fprintln(a.stderr, "neuroshard: hint:", c.hint)
+			fmt.Fprintln(a.stderr, "neuroshard: hint:", report.OneLine(c.hint))
 		}
 	}
 	return code

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -23,7 +22,7 @@ func engineNames() []string { return []string{"torchrec", "hugectr"} }
 
 // export writes the plan in the file of path for an engine.
 func (c *convertCommand) export(path string) error {
-	options := export.Options{Accelerator: c.accelerator, Python: c.python, OnWarning: func(message string) { fmt.Fprintln(c.stderr, "neuroshard: warning:", message) }}
+	options := export.Options{Accelerator: c.accelerator, Python: c.python, OnWarning: func(message string) { warn(c.stderr, "%s", message) }}
 	if c.cluster.set.Changed("module") {
 		options.Module = &c.module
 	}

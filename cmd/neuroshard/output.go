@@ -13,7 +13,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
-	"github.com/neuroshard/neuroshard/report"
 )
 
 // output.go writes results to standard output or to files, and checks where they may go.
@@ -68,6 +67,6 @@ func checkTrained(stderr io.Writer, folder, format string) error {
 		what := strings.TrimPrefix(format, "neuroshard-")
 		return faulty(fmt.Sprintf("--output: %s holds other files, and no %s that a training wrote", folder, what), "name a new or empty folder, or one with a "+what+" to replace")
 	}
-	fmt.Fprintf(stderr, "neuroshard: warning: %s in %s will be replaced\n", report.OneLine(earlier.ID), folder)
+	warn(stderr, "%s in %s will be replaced", earlier.ID, folder)
 	return nil
 }

@@ -98,7 +98,7 @@ func runProfile(a *app, f *profileFlags, path string) error {
 	if f.out == "" {
 		_, err := a.stdout.Write(text.Bytes())
 		for _, w := range found.Warnings {
-			fmt.Fprintln(a.stderr, "neuroshard: warning:", w)
+			warn(a.stderr, "%s", w)
 		}
 		return bad(err, "")
 	}

@@ -183,11 +183,11 @@ func (v *vigil) take(ctx context.Context, got read) error {
 		return bad(fmt.Errorf("%s: %w", v.name, got.err), "")
 	}
 	if fault.Cut {
-		v.warn("%s: line %d is not complete, and was passed over: its writer is still writing, or was stopped", v.name, fault.Line)
+		warn(v.a.stderr, "%s: line %d is not complete, and was passed over: its writer is still writing, or was stopped", v.name, fault.Line)
 		return nil
 	}
 	if v.faults++; v.faults <= mostFaults {
-		v.warn("%s: %v: the line is passed over", v.name, fault)
+		warn(v.a.stderr, "%s: %v: the line is passed over", v.name, fault)
 	}
 	if v.faults > fewFaults && v.faults*tolerated > v.lines {
 		return v.wrong()
@@ -195,13 +195,9 @@ func (v *vigil) take(ctx context.Context, got read) error {
 	return nil
 }
 
-func (v *vigil) warn(format string, args ...any) {
-	fmt.Fprintln(v.a.stderr, "neuroshard: warning:", report.OneLine(fmt.Sprintf(format, args...)))
-}
-
 // rewritten says that the followed file became shorter.
 func (v *vigil) rewritten() {
-	v.warn("%s: the file became shorter: it is read again from its start", v.name)
+	warn(v.a.stderr, "%s: the file became shorter: it is read again from its start", v.name)
 }
 
 // wrong is the error of too many wrong lines.
@@ -226,7 +222,7 @@ func (v *vigil) print(ctx context.Context, events []watch.Event) error {
 	s := v.watcher.Summary()
 	advice, err := v.adviser.advise(ctx, &s)
 	if err != nil {
-		v.warn("the live features cannot be used now: %v", err) // they may be written at this moment
+		warn(v.a.stderr, "the live features cannot be used now: %v", err) // they may be written at this moment
 		return nil
 	}
 	return bad(report.WatchExplained(v.a.stdout, advice, v.f.json), "")
@@ -238,10 +234,10 @@ func (v *vigil) end(ctx context.Context, lines *watch.Lines, interrupted error) 
 		return err
 	}
 	if more := words.More("", v.faults-mostFaults); more != "" {
-		v.warn("%s: %s wrong lines were passed over", v.name, more)
+		warn(v.a.stderr, "%s: %s wrong lines were passed over", v.name, more)
 	}
 	if keys := lines.Unknown(); len(keys) > 0 {
-		v.warn("%s: these keys of lines are not used: %s", v.name, words.Quoted(keys, 5))
+		warn(v.a.stderr, "%s: these keys of lines are not used: %s", v.name, words.Quoted(keys, 5))
 	}
 	s := v.watcher.Summary()
 	switch {
