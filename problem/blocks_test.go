@@ -8,36 +8,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// TestBlocksOfByPooling: of two tables alike but for their pooling, each block has its
-// own table's lookups: a quarter of 80 and of 8000, where all rows are used alike.
-func TestBlocksOfByPooling(t *testing.T) {
-	p := spreadProblem()
-	p.Tables[0].Access = access.Distribution{Kind: access.Uniform}
-	p.Tables[0].Rows = 1 << 30
-	p.Tables[0].Features = []Feature{{Name: "a", PoolingFactor: 1}}
-	more := p.Tables[0]
-	more.Name, more.Features = "more", []Feature{{Name: "b", PoolingFactor: 100}}
-	p.Tables = append(p.Tables, more)
-	b := BlocksOf(p, 4)
-	for i, want := range []float64{20, 2000} {
-		if got := b.Tables[i].Counts(p.Batch).Lookups; math.Abs(got-want) > 1e-5*want {
-			t.Errorf("%s: got %v lookups, want %v", b.Tables[i].Name, got, want)
-		}
-	}
-}
-
-// TestMemoryOfReplicaInHalf: the weights have 2 bytes each, their gradients 8 in the backward of the lookups: TorchRec
-// computes them in fp32, rounds them, and has a bucket for the all-reduce.
-func TestMemoryOfReplicaInHalf(t *testing.T) {
-	p := spreadProblem()
-	p.Tables[0].Precision = FP16
-	s := p.Whole(0)
-	s.ShardingType = DataParallel
-	if m := p.ShardMemory(s)[LossBackward]; m.Weights != 16000 || m.Gradients != 32000 {
-		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 32000", m.Weights, m.Gradients)
-	}
-}
-
 // TestCachedRowsRoundUp: a cache holds at least the share of the rows.
 func TestCachedRowsRoundUp(t *testing.T) {
 	for _, test := range []struct {

@@ -312,18 +312,6 @@ func TestTooManyBags(t *testing.T) {
 	}
 }
 
-func TestMemoryOfOneDevice(t *testing.T) {
-	p := sample()
-	p.Topology.Devices = 1
-	if got := p.DeviceMemory(0)[problem.ForwardExchange]; got.Received != 0 {
-		t.Errorf("one device: got %d bytes received, want 0", got.Received)
-	}
-	p.Topology.Devices = 2
-	if got := p.DeviceMemory(0)[problem.ForwardExchange]; got.Received == 0 {
-		t.Error("two devices: got nothing received, want a share of all pooled vectors")
-	}
-}
-
 // A device whose reserve and received vectors exceed its memory has a negative
 // budget: nothing fits, and by how much is known.
 func TestShardBudgetMayBeNegative(t *testing.T) {
@@ -445,45 +433,6 @@ func inAll(all problem.StepMemory) (sum problem.Memory) {
 		sum = sum.Add(m)
 	}
 	return sum
-}
-
-// Cutting a table by columns shares out its weights, vectors and state, but for
-// row-wise Adagrad, whose slices keep a state each. Index buffers are repeated.
-func TestColumnCut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := problem.Problem{Tables: []problem.Table{drawTable(t)}, Batch: rapid.IntRange(1, 1<<17).Draw(t, "batch")}
-		p.Tables[0].Dim = 4 * rapid.IntRange(2, 256).Draw(t, "columns/4")
-		left, right := p.Whole(0), p.Whole(0)
-		left.Columns.End = int64(4 * rapid.IntRange(1, p.Tables[0].Dim/4-1).Draw(t, "cut/4"))
-		right.Columns.Start = left.Columns.End
-		whole, l, r := inAll(p.ShardMemory(p.Whole(0))), inAll(p.ShardMemory(left)), inAll(p.ShardMemory(right))
-		for _, line := range []struct {
-			name              string
-			left, right, want unit.Bytes
-		}{
-			{"weights", l.Weights, r.Weights, whole.Weights},
-			{"outputs", l.Outputs, r.Outputs, whole.Outputs},
-			{"gradients", l.Gradients, r.Gradients, whole.Gradients},
-			{"indices", l.Indices, r.Indices, 2 * whole.Indices},
-		} {
-			if got := line.left + line.right; got != line.want {
-				t.Fatalf("%s: got %d + %d, want %d", line.name, line.left, line.right, line.want)
-			}
-		}
-		want := whole.Optimizer
-		if p.Tables[0].Optimizer == problem.RowwiseAdagrad {
-			want = 2 * whole.Optimizer
-		}
-		if got := l.Optimizer + r.Optimizer; got != want {
-			t.Fatalf("optimizer %v: got %d + %d, want %d", p.Tables[0].Optimizer, l.Optimizer, r.Optimizer, want)
-		}
-		if l.Indices != whole.Indices {
-			t.Fatalf("indices of a slice: got %d, want all %d", l.Indices, whole.Indices)
-		}
-		if got := p.DimSum(left) + p.DimSum(right); got != p.DimSum(p.Whole(0)) {
-			t.Fatalf("dim sums: got %d, want %d", got, p.DimSum(p.Whole(0)))
-		}
-	})
 }
 
 // Cutting by rows shares out what belongs to rows; each part still pools whole

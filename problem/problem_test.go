@@ -350,25 +350,6 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-func TestMinWidth(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		constraint problem.Constraint
-		want       int
-	}{
-		{"nothing said", problem.Constraint{}, 4},
-		{"stated", problem.Constraint{MinWidth: 16}, 16},
-		{"not to be split", problem.Constraint{NoSplit: true, MinWidth: 16}, 64},
-		{"in a group", problem.Constraint{Colocation: "g", MinWidth: 16}, 64},
-		{"wider than the table", problem.Constraint{MinWidth: 128}, 64},
-	} {
-		table := problem.Table{Dim: 64, Constraint: c.constraint}
-		if got := table.MinWidth(); got != c.want {
-			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
 func TestNames(t *testing.T) {
 	for i, name := range []string{"fp32", "fp16", "bf16"} {
 		got, err := problem.ParsePrecision(name)
