@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -17,7 +18,7 @@ func TestAlternativeOfTwoDevices(t *testing.T) {
 		return problem.Table{Name: name, Rows: 100000, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: pooling}}, Constraint: problem.Constraint{NoSplit: true}}
 	}
 	p := &problem.Problem{
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2}, Batch: 65536,
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 2}, Batch: 65536,
 		Tables: []problem.Table{table("large", 100), table("small", 1), table("other", 99)},
 	}
 	opt := neuroshard.Options{}

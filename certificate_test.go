@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -33,10 +34,7 @@ func TestContextsEndEstimates(t *testing.T) {
 		shards[i%4] = append(shards[i%4], p.Whole(i))
 	}
 	opt := neuroshard.Options{}
-	r, err := neuroshard.Evaluate(t.Context(), p, shards, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(neuroshard.Evaluate(t.Context(), p, shards, opt))(t)
 	after := func(n int) context.Context {
 		e := ending{t.Context(), new(atomic.Int64)}
 		e.left.Store(int64(n))

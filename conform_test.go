@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
@@ -264,7 +265,7 @@ func constrain(p *problem.Problem) {
 // several returns a problem of unlike tables on two hosts, whose exchanges take about as long
 // as its lookups.
 func several(t *testing.T) *problem.Problem {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2}}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 4, DevicesPerHost: 2}}
 	for i, pooling := range []float64{1, 40, 3, 100, 1, 12, 1, 25, 2, 60} {
 		p.Tables = append(p.Tables, problem.Table{
 			Name: string(rune('a' + i)), Rows: 100_000 * int64(1+i*i*i), Dim: 32 << (i % 3),
@@ -289,7 +290,7 @@ func inHosts(p *problem.Problem, h problem.Hierarchy) *problem.Problem {
 func withFixed(t *testing.T, seed uint64) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 5))
 	devices := 2 + draw.IntN(4)
-	p := &problem.Problem{Batch: 4096, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}}
+	p := &problem.Problem{Batch: 4096, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}}
 	for i := range 6 + draw.IntN(5) {
 		name := string(rune('a' + i))
 		p.Tables = append(p.Tables, problem.Table{
@@ -306,7 +307,7 @@ func withFixed(t *testing.T, seed uint64) *problem.Problem {
 
 // sequences returns a problem for TorchRec: a module of n tables of sequences, the first ones hot.
 func sequences(t *testing.T, devices, n, dim, hot int) *problem.Problem {
-	p := &problem.Problem{Engine: problem.TorchRec, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices}, Batch: 8192}
+	p := &problem.Problem{Engine: problem.TorchRec, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices}, Batch: 8192}
 	for i := range n {
 		lookups := float64(10 + i)
 		if i < hot {
@@ -325,7 +326,7 @@ func sequences(t *testing.T, devices, n, dim, hot int) *problem.Problem {
 func means(t *testing.T, change func(tables []problem.Table)) *problem.Problem {
 	p := &problem.Problem{
 		Batch: 4096, Engine: problem.TorchRec,
-		Topology: hardware.Topology{Devices: 4, DevicesPerHost: 2, Profile: profileNamed(t, "v100-32"), Memory: unit.GiB},
+		Topology: hardware.Topology{Devices: 4, DevicesPerHost: 2, Profile: must.Get(hardware.ByName("v100-32"))(t), Memory: unit.GiB},
 	}
 	for i := range 4 {
 		name := fmt.Sprint(i)
@@ -400,10 +401,7 @@ func TestStacksCountTheSameExchange(t *testing.T) {
 	opt := neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 200_000}}
 	hosts := inHosts(p, stack.Hierarchy())
 	r := planned(t, hosts, opt)
-	e, err := step.EmbeddingsOf(p, r.Shards, stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(step.EmbeddingsOf(p, r.Shards, stack))(t)
 	for _, b := range []plan.Breakdown{r.Predicted, r.Simulated} {
 		got := unit.Millis(math.Inf(1)) // the busiest device waits least
 		for _, d := range b.Devices {

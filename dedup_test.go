@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
@@ -26,7 +27,7 @@ import (
 func openDedup(t *testing.T, engine problem.Engine, pooling problem.Pooling, zipf float64) *problem.Problem {
 	p := &problem.Problem{
 		Batch: 65536, Engine: engine,
-		Topology: hardware.Topology{Profile: profileNamed(t, "h100-80"), Devices: 16, DevicesPerHost: 8},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("h100-80"))(t), Devices: 16, DevicesPerHost: 8},
 	}
 	for i := range 12 {
 		p.Tables = append(p.Tables, problem.Table{
@@ -117,17 +118,9 @@ func TestDedupOfBags(t *testing.T) {
 			continue
 		}
 		var file bytes.Buffer
-		if err := export.HugeCTR(&file, r.Plan, export.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		read, err := export.ReadHugeCTR("x", &file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := read.Place(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, export.HugeCTR(&file, r.Plan, export.Options{}))
+		read := must.Get(export.ReadHugeCTR("x", &file))(t)
+		back := must.Get(read.Place(p))(t)
 		for i := range back.Tables {
 			if back.Tables[i].IndexDedup != r.Plan.Tables[i].IndexDedup {
 				t.Errorf("table %d: got %v of the exported plan, want %v", i, back.Tables[i].IndexDedup, r.Plan.Tables[i].IndexDedup)
@@ -242,10 +235,7 @@ func TestDedupOfOtherSequences(t *testing.T) {
 	fewer := *p
 	fewer.Tables = p.Tables[1:]
 	r := certified(t, &fewer)
-	moved, err := replan.Plan(context.Background(), p, r.Plan, replan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := must.Get(replan.Plan(context.Background(), p, r.Plan, replan.Options{}))(t)
 	for i := range moved.Result.Plan.Tables {
 		if !moved.Result.Plan.Tables[i].IndexDedup {
 			t.Errorf("table %d: the re-plan does not deduplicate its indices", i)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -21,7 +22,7 @@ func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
 	p := &problem.Problem{
 		Batch:    devices * 512 << (2 * random.IntN(3)),
 		Engine:   problem.TorchRec,
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
 	}
 	for i := range n {
 		p.Tables = append(p.Tables, problem.Table{

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -98,7 +99,7 @@ var annealedClasses = []struct {
 // drawnTo draws tables of 10^low to 10^high rows for some devices, on hosts of perHost devices; 0 is one host.
 func drawnTo(t *testing.T, r *rand.Rand, tables int, low, high float64, devices, perHost int) *problem.Problem {
 	p := &problem.Problem{Batch: 1 << (12 + r.IntN(5)), Topology: hardware.Topology{
-		Profile: profileNamed(t, []string{"a100-80", "h100-80", "v100-32"}[r.IntN(3)]), Devices: devices, DevicesPerHost: perHost,
+		Profile: must.Get(hardware.ByName([]string{"a100-80", "h100-80", "v100-32"}[r.IntN(3)]))(t), Devices: devices, DevicesPerHost: perHost,
 	}}
 	p.Topology.Memory = p.Topology.Profile.Memory
 	for i := range tables {
@@ -108,9 +109,7 @@ func drawnTo(t *testing.T, r *rand.Rand, tables int, low, high float64, devices,
 			Features: []problem.Feature{{Name: name, PoolingFactor: math.Pow(10, 2*r.Float64())}},
 		})
 	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	return p
 }
 
@@ -135,10 +134,7 @@ type another struct {
 // annealed returns the cost of the cheapest placement of several runs, in ms, and the placement; infinity if no run has
 // one that fits.
 func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, best [][]problem.Shard) {
-	list, err := neuroshard.Pretrained().List(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(neuroshard.Pretrained().List(t.Context(), p))(t)
 	least = math.Inf(1)
 	for run := range uint64(2) {
 		a := &another{p: p, scorer: list.NewScorer(), tables: make([]placedTable, len(p.Tables)), taken: make([][problem.Phases]unit.Bytes, p.Topology.Devices), budget: p.ShardBudget(0)}

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // mixedWidths returns tables of the given dims on one a100-80, each with 10 lookups a sample.
 func mixedWidths(t *testing.T, dims ...int) *problem.Problem {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 1}}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 1}}
 	for i, dim := range dims {
 		p.Tables = append(p.Tables, problem.Table{
 			Name: fmt.Sprintf("t%d", i), Rows: 100_000, Dim: dim, Features: []problem.Feature{{Name: "f", PoolingFactor: 10}},
@@ -45,10 +46,7 @@ func TestLanes(t *testing.T) {
 		var results [2]*neuroshard.Result
 		for rule := range results {
 			p.LaneRule = problem.LaneRule(rule)
-			r, err := neuroshard.Evaluate(t.Context(), p, whole(p), neuroshard.Options{Prices: neuroshard.TorchRec()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(neuroshard.Evaluate(t.Context(), p, whole(p), neuroshard.Options{Prices: neuroshard.TorchRec()}))(t)
 			results[rule] = r
 		}
 		lanes := results[0].Lanes

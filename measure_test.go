@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -19,14 +20,8 @@ import (
 // paperTask is one of the paper's tasks, on 4 devices.
 func paperTask(t testing.TB) *problem.Problem {
 	t.Helper()
-	hw, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	task, err := workload.Draw(workload.Pool(1), workload.PaperSettings()[2], 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hw := must.Get(hardware.ByName("a100-80"))(t)
+	task := must.Get(workload.Draw(workload.Pool(1), workload.PaperSettings()[2], 1, 0))(t)
 	p := task.Problem(hw)
 	return &p
 }
@@ -56,15 +51,9 @@ func measured(ctx context.Context, p *problem.Problem, opt Options, m *Measure) 
 func TestMeasureRunsDifferentFinalists(t *testing.T) {
 	p := paperTask(t)
 	brief := search.Options{MaxEvaluations: 20_000, ShardingTypes: search.Columns()}
-	usual, err := Plan(context.Background(), p, Options{Search: brief})
-	if err != nil {
-		t.Fatal(err)
-	}
+	usual := must.Get(Plan(context.Background(), p, Options{Search: brief}))(t)
 	var all []Finalist
-	result, err := measured(context.Background(), p, Options{Search: brief}, keeping(0, 6, &all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(measured(context.Background(), p, Options{Search: brief}, keeping(0, 6, &all)))(t)
 	if len(all) != 6 {
 		t.Fatalf("got %d finalists, want 6", len(all))
 	}
@@ -92,9 +81,7 @@ func TestMeasureRunsDifferentFinalists(t *testing.T) {
 	// The same finalists for any number of workers.
 	var again []Finalist
 	brief.Workers = 1
-	if _, err := measured(context.Background(), p, Options{Search: brief}, keeping(0, 6, &again)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(measured(context.Background(), p, Options{Search: brief}, keeping(0, 6, &again)))(t)
 	for i := range all {
 		if all[i].Name(&all[0]) != again[i].Name(&again[0]) || fmt.Sprint(all[i].Shards) != fmt.Sprint(again[i].Shards) {
 			t.Errorf("finalist %d: got %s with one worker, want %s with the same shards", i, again[i].Name(&again[0]), all[i].Name(&all[0]))
@@ -106,10 +93,7 @@ func TestMeasureRunsDifferentFinalists(t *testing.T) {
 func TestMeasureKeepsTheFastest(t *testing.T) {
 	p := paperTask(t)
 	var all []Finalist
-	result, err := measured(context.Background(), p, Options{}, keeping(2, 4, &all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(measured(context.Background(), p, Options{}, keeping(2, 4, &all)))(t)
 	by := result.Plan.Provenance
 	if fmt.Sprint(result.Shards) != fmt.Sprint(all[2].Shards) || by.Method != string(search.Paper) || result.Predicted.Cost != all[2].Predicted.Cost {
 		t.Errorf("got the plan of method %s at %v, want that of the third finalist, %s at %v", by.Method, result.Predicted.Cost, all[2].Method, all[2].Predicted.Cost)
@@ -122,10 +106,7 @@ func TestMeasureKeepsTheFastest(t *testing.T) {
 		t.Errorf("got warnings %q, want %q", by.Warnings, want)
 	}
 	// As the paper's method alone has it.
-	alone, err := Plan(context.Background(), p, Options{Search: search.Options{Method: search.Paper, ShardingTypes: search.Columns()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(Plan(context.Background(), p, Options{Search: search.Options{Method: search.Paper, ShardingTypes: search.Columns()}}))(t)
 	if fmt.Sprint(alone.Shards) != fmt.Sprint(result.Shards) || alone.Predicted.Cost != result.Predicted.Cost || alone.Simulated.Cost != result.Simulated.Cost {
 		t.Errorf("got a plan that differs from that of method %s", search.Paper)
 	}
@@ -141,13 +122,10 @@ func TestMeasureInterruptedOrFailing(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	result, err := measured(ctx, p, Options{Search: brief}, &Measure{Finalists: 3, Run: func(ctx context.Context, _ *problem.Problem, _ []Finalist) (*Measured, error) {
+	result := must.Get(measured(ctx, p, Options{Search: brief}, &Measure{Finalists: 3, Run: func(ctx context.Context, _ *problem.Problem, _ []Finalist) (*Measured, error) {
 		cancel()
 		return nil, ctx.Err()
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if fmt.Sprint(result.Shards) != fmt.Sprint(usual.Shards) || result.Status != search.Interrupted || result.Measured != nil {
 		t.Errorf("interrupted: got status %s and measurement %v, want the plan of the search, interrupted", result.Status, result.Measured)
 	}

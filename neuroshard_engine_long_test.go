@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -17,10 +18,7 @@ import (
 // export of the engine accepts it. HugeCTR takes no sequences.
 func TestWorkloadsForEngines(t *testing.T) {
 	for _, name := range workload.Names() {
-		w, err := workload.ByName(workload.Prefix + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(workload.ByName(workload.Prefix + name))(t)
 		for _, engine := range problem.Engines() {
 			for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
 				p := w.Problem()

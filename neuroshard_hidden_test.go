@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -27,10 +28,7 @@ func TestPlanOfHiddenExchanges(t *testing.T) {
 	opt := neuroshard.Options{Hidden: plan.Hidden{Forward: 1e3, Backward: 1e3}, Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise}}}
 	r := planned(t, p, opt)
 	compute := func(shards [][]problem.Shard) unit.Millis {
-		other, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{}))(t)
 		longest := unit.Millis(0)
 		for _, d := range other.Predicted.Devices {
 			longest = max(longest, d.Forward+d.Backward)
@@ -60,11 +58,7 @@ func TestStepOfAPlan(t *testing.T) {
 	p.CommPrecision = problem.FP16
 	dense := step.Dense{Bottom: []int{13, 256, 32}, Interaction: step.Dot, Top: []int{512, 1}, Precision: step.FP16}
 	stackNamed := func(name string) step.Stack {
-		stack, err := step.StackByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stack
+		return must.Get(step.StackByName(name))(t)
 	}
 	hugectr := stackNamed("hugectr")
 	in := &step.Input{Dense: &dense, Stack: hugectr}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
@@ -27,10 +28,7 @@ func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 	for _, h := range []problem.Hierarchy{inSteps, {Sent: .3, Inside: .1, Between: 2, Latency: .01}} {
 		own := *p
 		own.Hierarchy = h
-		prices, err := neuroshard.Pretrained().List(t.Context(), &own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prices := must.Get(neuroshard.Pretrained().List(t.Context(), &own))(t)
 		scorer, least := prices.NewScorer(), math.Inf(1)
 		var items [4][4]int
 		for i := range own.Tables {
@@ -63,10 +61,7 @@ func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 // Bad hierarchical exchanges, and price lists that know none, are errors.
 func TestHierarchicalExchangeErrors(t *testing.T) {
 	p := several(t)
-	stack, err := step.StackByName("hugectr-hierarchical")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stack := must.Get(step.StackByName("hugectr-hierarchical"))(t)
 	own := *p
 	own.Hierarchy = problem.Hierarchy{Sent: .5, Inside: 1, Between: 1}
 	in := &step.Input{Measured: step.Measured{Step: 100}, Stack: stack}

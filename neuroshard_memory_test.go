@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -46,7 +47,7 @@ func TestNearlyFull(t *testing.T) {
 		p := problem.Problem{
 			Batch:    1024 << draw.IntN(4),
 			Pipeline: problem.Pipeline(problem.Pipelines()[draw.IntN(4)]),
-			Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2 + draw.IntN(7), ReserveShare: hardware.NoReserve},
+			Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 2 + draw.IntN(7), ReserveShare: hardware.NoReserve},
 		}
 		for i := range 4 + draw.IntN(12) {
 			table := problem.Table{

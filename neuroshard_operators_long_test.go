@@ -10,6 +10,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -37,10 +38,7 @@ func TestPlansOfManyOperators(t *testing.T) {
 				bias, mean, worst := 0., 0., 0.
 				for i := range problems {
 					p := drawnProblem(t, name, i, func(r *rand.Rand, table *problem.Table) { draw(r, float64(i)/(problems-1), table) })
-					r, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns(), MaxEvaluations: 10_000}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := must.Get(neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns(), MaxEvaluations: 10_000}}))(t)
 					off := float64(r.Predicted.Cost/r.Simulated.Cost) - 1
 					bias, mean, worst = bias+off/problems, mean+math.Abs(off)/problems, max(worst, math.Abs(off))
 				}
@@ -57,7 +55,7 @@ func TestPlansOfManyOperators(t *testing.T) {
 // each table.
 func drawnProblem(t *testing.T, profile string, i int, draw func(r *rand.Rand, table *problem.Table)) *problem.Problem {
 	r := rand.New(rand.NewPCG(uint64(i), 45))
-	p := &problem.Problem{Topology: hardware.Topology{Profile: profileNamed(t, profile), Devices: 1 << (i % 4), Memory: unit.TiB}, Batch: 4096 << r.IntN(5)}
+	p := &problem.Problem{Topology: hardware.Topology{Profile: must.Get(hardware.ByName(profile))(t), Devices: 1 << (i % 4), Memory: unit.TiB}, Batch: 4096 << r.IntN(5)}
 	for k := range 10 + r.IntN(40) {
 		p.Tables = append(p.Tables, problem.Table{
 			Name: fmt.Sprint("t", k), Rows: int64(10 * math.Pow(1e6, r.Float64())), Dim: 4 << r.IntN(6),

@@ -12,6 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -21,36 +22,17 @@ import (
 	"github.com/neuroshard/neuroshard/search/searchtest"
 )
 
-func profileNamed(t *testing.T, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 func workloadNamed(t *testing.T, name string) problem.Problem {
 	t.Helper()
-	w, err := workload.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName(name))(t)
 	return w.Problem()
 }
 
 // shipped returns the model that ships for a profile.
 func shipped(t *testing.T, profile string) *cost.Model {
 	t.Helper()
-	file, err := pretrained.File(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return model
+	file := must.Get(pretrained.File(profile))(t)
+	return must.Get(cost.Load(file))(t)
 }
 
 // planned returns the plan of a problem. Without sharding types in the options it has slices of
@@ -60,11 +42,7 @@ func planned(t *testing.T, p *problem.Problem, opt neuroshard.Options) *neurosha
 	if opt.Search.ShardingTypes == nil {
 		opt.Search.ShardingTypes = search.Columns()
 	}
-	r, err := neuroshard.Plan(context.Background(), p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(neuroshard.Plan(context.Background(), p, opt))(t)
 }
 
 // completed returns the same with all that a Planner adds to a plan. It does so even if ctx ends
@@ -85,9 +63,7 @@ func completed(ctx context.Context, t testing.TB, p *problem.Problem, opt neuros
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.Certify(context.WithoutCancel(ctx), r), l.Baselines(ctx, r), l.Compare(r, compared)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(l.Certify(context.WithoutCancel(ctx), r), l.Baselines(ctx, r), l.Compare(r, compared)))
 	return r
 }
 
@@ -111,9 +87,7 @@ func evaluated(t *testing.T, p *problem.Problem, shards [][]problem.Shard, opt n
 func written(t *testing.T, pl *plan.Plan) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := pl.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pl.Write(&text))
 	return text.String()
 }
 
@@ -122,17 +96,9 @@ func TestEveryWorkloadHasAPlan(t *testing.T) {
 	for _, w := range workload.All() {
 		t.Run(w.Name, func(t *testing.T) {
 			p, opt := w.Problem(), neuroshard.Options{Search: search.Options{MaxEvaluations: 5_000, Brief: true}}
-			l, err := neuroshard.NewPlanner(t.Context(), &p, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := l.Plan(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Baselines(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(neuroshard.NewPlanner(t.Context(), &p, opt))(t)
+			r := must.Get(l.Plan(t.Context()))(t)
+			must.Do(t, l.Baselines(t.Context(), r))
 			if err := r.Plan.Validate(&p); err != nil {
 				t.Error(err)
 			}
@@ -209,7 +175,7 @@ func TestTooSmallClusters(t *testing.T) {
 // no number of devices is enough.
 func TestNoNumberOfDevicesWouldDo(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
-	p.Topology.Profile, p.Topology.Memory = profileNamed(t, "a100-40"), 0
+	p.Topology.Profile, p.Topology.Memory = must.Get(hardware.ByName("a100-40"))(t), 0
 	_, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
 	var no *search.Infeasible
 	if !errors.As(err, &no) {
@@ -271,7 +237,7 @@ func TestBudgetIsAStatus(t *testing.T) {
 
 // Plans of all methods keep to constraints: Plan fails if Plan.Validate finds one that is broken.
 func TestConstraintsAreHonoured(t *testing.T) {
-	p := problem.Problem{Batch: 16384, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, ReserveShare: .15}}
+	p := problem.Problem{Batch: 16384, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 4, ReserveShare: .15}}
 	for i := range 20 {
 		p.Tables = append(p.Tables, problem.Table{
 			Name: fmt.Sprintf("t%d", i), Rows: 100_000 * int64(i+1), Dim: 64,
@@ -324,16 +290,10 @@ func TestModels(t *testing.T) {
 func TestMeasuredModels(t *testing.T) {
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	for _, comm := range []string{"", "simulated"} {
-		file, err := pretrained.File("a100-80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(pretrained.File("a100-80"))(t)
 		changed := *file
 		changed.Manifest.Source, changed.Manifest.CommSource = "measured", comm
-		model, err := cost.Load(&changed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := must.Get(cost.Load(&changed))(t)
 		r := completed(t.Context(), t, &p, neuroshard.Options{Prices: neuroshard.Trained(model, 0), Search: search.Options{Method: search.Dim}})
 		if _, ok := r.Gap(); r.Judged() || ok || r.Baselines[0].Simulated != 0 {
 			t.Errorf("all-to-alls %q: got a simulated cost or a bound, want none", comm)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -14,10 +15,7 @@ import (
 // of shards of device 0, without exchanges.
 func operatorCosts(t *testing.T, p *problem.Problem) map[string]func(shards []problem.Shard) float64 {
 	t.Helper()
-	estimates, err := cost.NewEstimates(t.Context(), shipped(t, p.Topology.Profile.Name), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	estimates := must.Get(cost.NewEstimates(t.Context(), shipped(t, p.Topology.Profile.Name), p))(t)
 	judge := simulate.NewPricer(p)
 	return map[string]func(shards []problem.Shard) float64{
 		"cost.Scorer": func(shards []problem.Shard) float64 {
@@ -46,7 +44,7 @@ func TestWhatSharesAnOperator(t *testing.T) {
 	}
 	p := &problem.Problem{
 		Batch:    4096,
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2, HostMemory: 1 << 40},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 4, DevicesPerHost: 2, HostMemory: 1 << 40},
 		Tables: []problem.Table{
 			table("a", 64, func(*problem.Table) {}),
 			table("b", 64, func(*problem.Table) {}),

@@ -12,6 +12,7 @@ import (
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -28,17 +29,12 @@ import (
 func TestPrice(t *testing.T) {
 	drawn := workloadNamed(t, "criteo-kaggle")
 	p := &drawn
-	result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Method: search.Size}, Warnings: []string{"doubt"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Method: search.Size}, Warnings: []string{"doubt"}}))(t)
 	want := result.Plan
 	tables := slices.Clone(want.Tables)
 	got := plan.Of(p, tables)
 	got.Provenance.ModelSource = plan.Unpriced
-	if err := neuroshard.Price(t.Context(), got, p, neuroshard.Options{Warnings: []string{"doubt"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, neuroshard.Price(t.Context(), got, p, neuroshard.Options{Warnings: []string{"doubt"}}))
 	if got.Predicted != want.Predicted || !slices.Equal(got.Devices, want.Devices) {
 		t.Errorf("got cost %v and devices %+v, want %v and %+v", got.Predicted, got.Devices, want.Predicted, want.Devices)
 	}
@@ -72,28 +68,18 @@ func published(t *testing.T) *prototype.Models {
 	t.Helper()
 	var files []prototype.File
 	for _, name := range []string{"compute.pt", "comm_4_fw.pt", "comm_4_bw.pt"} {
-		f, err := os.Open("cost/prototype/testdata/models/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open("cost/prototype/testdata/models/" + name))(t)
 		defer func() { _ = f.Close() }()
 		files = append(files, prototype.File{Name: name, Reader: f})
 	}
-	models, err := prototype.Load(files[0], files[1], files[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return models
+	return must.Get(prototype.Load(files[0], files[1], files[2]))(t)
 }
 
 // drawnTask returns a task drawn as in the paper, on devices of profile a100-80.
 func drawnTask(t *testing.T, devices int) *problem.Problem {
 	t.Helper()
-	drawn, err := workload.Draw(workload.Pool(7), workload.PaperSettings()[0], 7, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := drawn.Problem(profileNamed(t, "a100-80"))
+	drawn := must.Get(workload.Draw(workload.Pool(7), workload.PaperSettings()[0], 7, 0))(t)
+	p := drawn.Problem(must.Get(hardware.ByName("a100-80"))(t))
 	p.Topology.Devices, p.Topology.DevicesPerHost = devices, 0
 	return &p
 }
@@ -121,10 +107,7 @@ func TestChoicesOfPrices(t *testing.T) {
 		if got, err := c.prices.Model(p.Topology); err != nil || !strings.HasPrefix(got, c.model) {
 			t.Errorf("%v: got model %q and error %v, want a model that starts with %q", c.prices, got, err, c.model)
 		}
-		list, err := c.prices.List(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(c.prices.List(t.Context(), p))(t)
 		rows := problem.Form{ShardingType: problem.RowWise}
 		if got := list.Supports(rows); got != c.rows {
 			t.Errorf("%v: supports row_wise: got %v, want %v", c.prices, got, c.rows)
@@ -253,10 +236,7 @@ func TestBoundCountsOperators(t *testing.T) {
 	p := &problem.Problem{Tables: pool, Batch: 65536, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}}
 	least := func(operators bool) unit.Millis {
 		t.Helper()
-		b, err := bound.Simulated(context.Background(), p, bound.Allowed{Host: true, Operators: operators})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{Host: true, Operators: operators}))(t)
 		return b.Total
 	}
 	one, several := least(false), least(true)
@@ -292,7 +272,7 @@ func TestBoundCountsOperators(t *testing.T) {
 
 // drawnFor returns a problem of 26 equal tables on a number of devices.
 func drawnFor(t *testing.T, devices int) *problem.Problem {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices}}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices}}
 	for i := range 26 {
 		name := string(rune('a' + i))
 		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100_000, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 2}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1.05}})

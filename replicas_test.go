@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -23,11 +24,7 @@ func TestPlanSpreadsTheBytesOfReplicas(t *testing.T) {
 	pool := workload.Pool(1)[:8]
 	of := func(every int) *neuroshard.Result {
 		p := &problem.Problem{Tables: pool, Batch: 8192, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, Replicas: 2, ReplicasPerHost: 2, ReplicasPerDomain: 2, SyncEvery: every}}
-		result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
+		return must.Get(neuroshard.Plan(context.Background(), p, neuroshard.Options{}))(t)
 	}
 	step := func(r *neuroshard.Result, every int) unit.Millis {
 		return r.Predicted.Cost + r.Plan.Sync.Time/unit.Millis(every)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
@@ -15,10 +16,7 @@ import (
 func stepOf(t *testing.T, stack string) (problem.Problem, step.Input) {
 	t.Helper()
 	p := workloadNamed(t, "criteo-kaggle")
-	s, err := step.StackByName(stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(step.StackByName(stack))(t)
 	dense := step.Dense{Bottom: []int{13, 512, p.Tables[0].Dim}, Interaction: step.Dot, Top: []int{512, 256, 1}, Precision: step.FP16}
 	return p, step.Input{Dense: &dense, Stack: s, PricePerHour: 3}
 }

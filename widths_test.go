@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/search"
@@ -60,10 +61,7 @@ func TestSequencesFromAnOldPlan(t *testing.T) {
 	opt := neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 5_000}}
 	old := planned(t, p, opt).Plan
 	p.Batch *= 2
-	got, err := replan.Plan(t.Context(), p, old, replan.Options{Options: opt})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(replan.Plan(t.Context(), p, old, replan.Options{Options: opt}))(t)
 	if err := got.Result.Plan.Validate(p); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -127,10 +128,7 @@ func (r *bagsReport) placements(t *testing.T, model *cost.Model, kind string, fo
 			for at := range p.Tables {
 				placeIn(&p, shards, at, drawForm(&p, at, draw, forms...), draw)
 			}
-			simulated, err := judge.Price(shards)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simulated := must.Get(judge.Price(shards))(t)
 			predicted := priced.Price(shards)
 			r.plans.add(predicted, simulated)
 			for d := range predicted.Devices {
@@ -175,11 +173,8 @@ func TestAccuracyOfBags(t *testing.T) {
 }
 
 func accuracyOfBags(t *testing.T, profile string, kinds ...string) {
-	file, err := pretrained.File(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model := loadFile(t, file)
+	file := must.Get(pretrained.File(profile))(t)
+	model := must.Get(cost.Load(file))(t)
 	percent := func(v []float64) string { return fmt.Sprintf("%.2f / %.2f", 100*mean(v), 100*p95(v)) }
 	var lookups, placed strings.Builder
 	for _, kind := range kinds {

@@ -9,6 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -20,11 +21,8 @@ import (
 func profilesOverHosts(t *testing.T) map[*cost.Model]hardware.Profile {
 	all := map[*cost.Model]hardware.Profile{}
 	for _, name := range pretrained.Profiles() {
-		file, err := pretrained.File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if model := loadFile(t, file); model.Hardware().NICGBps > 0 {
+		file := must.Get(pretrained.File(name))(t)
+		if model := must.Get(cost.Load(file))(t); model.Hardware().NICGBps > 0 {
 			all[model] = model.Hardware()
 		}
 	}
@@ -111,10 +109,7 @@ func TestColumnsOfTheSamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it estimates many samples, one after another")
 	}
-	profile, err := hardware.ByName(profileName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName(profileName))(t)
 	var most, even []int
 	for _, e := range design.Comm(1, 300, profile).Samples {
 		most = append(most, slices.Max(e.DimSums))
@@ -140,7 +135,7 @@ func TestColumnsOfTheSamples(t *testing.T) {
 func TestSamplesAreAskedAsTheyAre(t *testing.T) {
 	model, file := load(t)
 	file.Manifest.Domain = modelfile.Domain{}
-	anywhere := loadFile(t, file)
+	anywhere := must.Get(cost.Load(file))(t)
 	for _, e := range design.Comm(2, 200, model.Hardware()).Samples {
 		cluster := cost.Cluster{Devices: e.Devices, PerHost: min(e.DevicesPerHost, e.Devices), Batch: e.Batch}
 		load := cost.CommLoad{Min: math.MaxInt}

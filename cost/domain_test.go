@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -123,7 +125,7 @@ func TestDoubts(t *testing.T) {
 		} else {
 			shards[0] = []problem.Shard{p.Whole(0), p.Whole(1)}
 		}
-		got := loadFile(t, file).Doubts(p, shards)
+		got := must.Get(cost.Load(file))(t).Doubts(p, shards)
 		if len(got) != len(c.want) {
 			t.Errorf("%s: got %q, want %d doubts", c.name, got, len(c.want))
 			continue
@@ -145,7 +147,7 @@ func TestSources(t *testing.T) {
 	} {
 		_, file := load(t)
 		file.Manifest.Source, file.Manifest.CommSource = c.source, c.comm
-		got := loadFile(t, file).Estimator()
+		got := must.Get(cost.Load(file))(t).Estimator()
 		if got.Model != file.Manifest.ID || got.ModelSource != c.source || !strings.Contains(got.Note, c.note) || c.note == "" && got.Note != "" {
 			t.Errorf("%+v: got %+v, want model %q with the note", c, got, file.Manifest.ID)
 		}

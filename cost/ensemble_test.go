@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -46,23 +47,14 @@ func ensemble(members ...*modelfile.Model) *modelfile.Model {
 	return all
 }
 
-func loadFile(t testing.TB, file *modelfile.Model) *cost.Model {
-	t.Helper()
-	m, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // three returns an ensemble and its members as models of their own.
 func three(t testing.TB) (*cost.Model, []*cost.Model) {
 	files := []*modelfile.Model{disturbed(t, 1), disturbed(t, 2), disturbed(t, 3)}
 	var alone []*cost.Model
 	for _, f := range files {
-		alone = append(alone, loadFile(t, f))
+		alone = append(alone, must.Get(cost.Load(f))(t))
 	}
-	return loadFile(t, ensemble(files...)), alone
+	return must.Get(cost.Load(ensemble(files...)))(t), alone
 }
 
 // An ensemble predicts the mean of its members. Each member predicts the same as it
@@ -124,13 +116,13 @@ func TestEnsembleExchange(t *testing.T) {
 			}
 		}
 	}
-	all := loadFile(t, ensemble(files...))
+	all := must.Get(cost.Load(ensemble(files...)))(t)
 	c := cost.Cluster{Devices: 16, PerHost: 8, Batch: 16384}
 	l := cost.CommLoad{Max: 500, Min: 400, Sum: 7000}
 	forward, backward := all.Exchange(c, l, 0)
 	var eachF, eachB [2]unit.Millis
 	for k, f := range files {
-		eachF[k], eachB[k] = loadFile(t, f).Exchange(c, l, 0)
+		eachF[k], eachB[k] = must.Get(cost.Load(f))(t).Exchange(c, l, 0)
 	}
 	if want := math.Sqrt(float64(eachF[0] * eachF[1])); !near(float64(forward), want, 1e-5) || near(float64(eachF[0]), float64(eachF[1]), .1) {
 		t.Errorf("got %v forward, want %v between the members' %v", forward, want, eachF)
@@ -178,7 +170,7 @@ func TestModelOfADeviceOfItsOwn(t *testing.T) {
 		t.Errorf("got hardware %+v, want that of %s", got, profileName)
 	}
 	file.Manifest.Profile, file.Manifest.Device = "desk", desk()
-	model := loadFile(t, file)
+	model := must.Get(cost.Load(file))(t)
 	if model.Hardware() != desk() {
 		t.Errorf("got hardware %+v, want %+v", model.Hardware(), desk())
 	}
@@ -192,7 +184,7 @@ func TestModelOfADeviceOfItsOwn(t *testing.T) {
 	fast := desk()
 	fast.HBMGBps, fast.L2GBps, fast.SMs = 2000, 3000, 100
 	file.Manifest.Device = fast
-	if quick := newEstimates(t, loadFile(t, file), p).Price(shards); !(quick.Cost < slow.Cost/3) {
+	if quick := newEstimates(t, must.Get(cost.Load(file))(t), p).Price(shards); !(quick.Cost < slow.Cost/3) {
 		t.Errorf("a hundred times the bandwidth: got cost %v, want below a third of %v", quick.Cost, slow.Cost)
 	}
 }
@@ -219,5 +211,5 @@ func TestLoadRefusesDevices(t *testing.T) {
 	// To state a known device as it is known is no contradiction.
 	model, file := load(t)
 	file.Manifest.Device = model.Hardware()
-	loadFile(t, file)
+	must.Get(cost.Load(file))(t)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -75,9 +76,7 @@ func TestScorersConform(t *testing.T) {
 				}
 				own := problem.Deduplicated(&p) // with the fixed compute that pools vectors
 				estimates := newEstimates(t, model, own)
-				if err := estimates.Hide(variant.hidden); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, estimates.Hide(variant.hidden))
 				forms := append(searchtest.Forms(p.Topology), problem.Form{Blocks: 2}, problem.Form{Blocks: 3})
 				searchtest.Conform(t, own, func() search.Scorer { return estimates.NewScorer(variant.penalty) }, forms)
 			})
@@ -184,7 +183,7 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 	overlapping.Manifest.Comm.OverlapRest, overlapping.Manifest.Comm.OverlapRate = 1.2, .8
 	for name, p := range formProblems(t) {
 		agreeWithPrice(t, name, single, p)
-		agreeWithPrice(t, name+", overlapping", loadFile(t, &overlapping), p)
+		agreeWithPrice(t, name+", overlapping", must.Get(cost.Load(&overlapping))(t), p)
 		addUp(p)
 		p.Hierarchy = inside
 		agreeWithPrice(t, name+", hierarchical", single, p)
@@ -234,10 +233,7 @@ func agreeWithPrice(t *testing.T, name string, model *cost.Model, p *problem.Pro
 		if !p.Hierarchy.On() {
 			continue
 		}
-		judged, err := judge.Price(shards)
-		if err != nil {
-			t.Fatal(err)
-		}
+		judged := must.Get(judge.Price(shards))(t)
 		if got, want := leastForward(b), leastForward(judged); !near(got, want, 1e-9) {
 			t.Errorf("%s, round %d: got an exchange of %v ms, want the simulated %v", name, round, got, want)
 		}
@@ -373,11 +369,8 @@ func formOfRow(p *problem.Problem, table int, row string) (drawnForm, bool) {
 }
 
 func accuracyOfShardingType(t *testing.T, profile string) {
-	file, err := pretrained.File(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model := loadFile(t, file)
+	file := must.Get(pretrained.File(profile))(t)
+	model := must.Get(cost.Load(file))(t)
 	const tasks, placements = 12, 6
 	// Bounds of mean errors. The largest mean errors of a row and model are 0.7 % (cost) and 1.4 %
 	// (compute).
@@ -414,10 +407,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 				if !found && row != "all" {
 					continue // no table can have the form on this cluster
 				}
-				simulated, err := judge.Price(shards)
-				if err != nil {
-					t.Fatal(err)
-				}
+				simulated := must.Get(judge.Price(shards))(t)
 				report[row].add(priced.Price(shards), simulated)
 			}
 			report[row].order()
@@ -449,10 +439,7 @@ func unseenTask(t *testing.T, model *cost.Model, i int) problem.Problem {
 		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}
 	}
 	settings := workload.PaperSettings()
-	drawn, err := workload.Draw(workload.Pool(4242), settings[i%len(settings)], 4242, i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	drawn := must.Get(workload.Draw(workload.Pool(4242), settings[i%len(settings)], 4242, i))(t)
 	p := drawn.Problem(device)
 	p.Topology = clusters[i%len(clusters)]
 	p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB

@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -19,35 +20,20 @@ const profileName = "a100-80"
 
 func load(t testing.TB) (*cost.Model, *modelfile.Model) {
 	t.Helper()
-	file, err := pretrained.File(profileName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(pretrained.File(profileName))(t)
+	model := must.Get(cost.Load(file))(t)
 	return model, file
 }
 
 func newEstimates(t testing.TB, m *cost.Model, p *problem.Problem) *cost.Estimates {
 	t.Helper()
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	estimates, err := cost.NewEstimates(t.Context(), m, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return estimates
+	must.Do(t, p.Validate())
+	return must.Get(cost.NewEstimates(t.Context(), m, p))(t)
 }
 
 func topology(t testing.TB, devices, perHost int) hardware.Topology {
 	t.Helper()
-	profile, err := hardware.ByName(profileName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName(profileName))(t)
 	return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost}
 }
 

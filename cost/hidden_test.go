@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -43,9 +44,7 @@ func TestExposedCost(t *testing.T) {
 		}
 		scored := func(h plan.Hidden) (float64, plan.Breakdown) {
 			estimates := newEstimates(t, model, p)
-			if err := estimates.Hide(h); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, estimates.Hide(h))
 			s := estimates.NewScorer(0)
 			for _, h := range placed {
 				s.Add(h.device, estimates.Item(h.table, h.width, h.form))

@@ -3,6 +3,8 @@ package cost_test
 import (
 	"testing"
 
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -41,10 +43,7 @@ func TestHierarchicalPriceOfSlicesInBlocks(t *testing.T) {
 		shards[d] = []problem.Shard{s}
 	}
 	got := newEstimates(t, model, p).Price(shards)
-	want, err := simulate.NewPricer(p).Price(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(simulate.NewPricer(p).Price(shards))(t)
 	if got, want := float64(got.Devices[0].BackwardComm), float64(want.Devices[0].BackwardComm); !near(got, want, 1e-9) {
 		t.Errorf("got an exchange of %v ms, want the simulated %v", got, want)
 	}
@@ -58,7 +57,7 @@ func TestBandwidthsOfMeasuredExchanges(t *testing.T) {
 	measured := *file
 	measured.Manifest.Source = plan.Measured
 	measured.Manifest.Comm.NICGBps /= 2
-	model := loadFile(t, &measured)
+	model := must.Get(cost.Load(&measured))(t)
 	s := newEstimates(t, model, p).NewScorer(0)
 	k := measured.Manifest.Comm
 	want := inside.Sent * float64(p.Batch) * float64(p.CommBytes()) / 2 / 2 / (inside.Between * k.NICGBps * 1e6)

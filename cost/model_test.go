@@ -13,6 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -65,10 +66,7 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 	w0, b0 := tensor(t, file, cost.TensorTable0W), tensor(t, file, cost.TensorTable0B)[0]
 	w1, b1 := tensor(t, file, cost.TensorTable1W), tensor(t, file, cost.TensorTable1B)[0]
 	head0, head1 := tensor(t, file, cost.TensorHead0W), tensor(t, file, cost.TensorHead1W)
-	hw, err := hardware.ByName(profileName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hw := must.Get(hardware.ByName(profileName))(t)
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 8, 1, 0, true)
 		p.LaneRule = problem.LaneRule(seed % 2)
@@ -134,10 +132,7 @@ func TestExchangeIsTheModelOfTheFile(t *testing.T) {
 
 func checkExchange(t *testing.T, file *modelfile.Model) {
 	t.Helper()
-	model, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(cost.Load(file))(t)
 	k := file.Manifest.Comm
 	for _, c := range []struct {
 		cluster cost.Cluster
@@ -339,10 +334,7 @@ func TestFitsProfile(t *testing.T) {
 		t.Errorf("estimates of another profile: got %v, want %q", err, want)
 	}
 	file.Manifest.Comm.NICGBps = 0
-	single, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	single := must.Get(cost.Load(file))(t)
 	if err := single.FitsProfile(topology(t, 8, 8)); err != nil {
 		t.Errorf("one host: got %v", err)
 	}
@@ -355,14 +347,8 @@ func TestFitsProfile(t *testing.T) {
 // net has not seen, the costs are near those of that device's own net.
 func TestLike(t *testing.T) {
 	model, _ := load(t)
-	file, err := pretrained.File("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(pretrained.File("h100-80"))(t)
+	own := must.Get(cost.Load(file))(t)
 	priceOf := func(m *cost.Model, seed uint64) float64 {
 		p := mixed(t, seed, 40, 16, 8, false)
 		p.Topology.Profile = m.Hardware()
@@ -376,10 +362,7 @@ func TestLike(t *testing.T) {
 			device := c.like.Hardware()
 			device.Name = "mine"
 			device.HostGBps = c.like.Hardware().HostLinkGBps()
-			other, err := model.Like(device)
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := must.Get(model.Like(device))(t)
 			got, want := priceOf(other, seed), priceOf(c.like, seed)
 			if !near(got, want, c.tolerance) {
 				t.Errorf("seed %d: a device with the numbers of %s costs %v, want %v", seed, c.like.Hardware().Name, got, want)
@@ -395,14 +378,8 @@ func TestLike(t *testing.T) {
 	mine.Name = "mine"
 	faster := mine
 	faster.HBMGBps *= 2
-	one, err := model.Like(mine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := model.Like(faster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(model.Like(mine))(t)
+	two := must.Get(model.Like(faster))(t)
 	if a, b := one.Manifest().ID, two.Manifest().ID; a == b || !strings.HasPrefix(a, "mine-like-"+model.Hardware().Name+"-") {
 		t.Errorf("got the names %s and %s of models of other numbers", a, b)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // Exchanges that overlap with compute cost less.
@@ -13,7 +14,7 @@ func TestOverlapInPlans(t *testing.T) {
 	without, file := load(t)
 	changed := *file
 	changed.Manifest.Comm.OverlapRest, changed.Manifest.Comm.OverlapRate = 1.2, .8
-	model := loadFile(t, &changed)
+	model := must.Get(cost.Load(&changed))(t)
 	draw := rand.New(rand.NewPCG(5, 5))
 	for seed := range uint64(20) {
 		p := mixed(t, seed, 20, 6, 6, false)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
@@ -63,11 +64,8 @@ func TestTablesWithoutLookups(t *testing.T) {
 func TestPriceAgreesWithGroupInEveryLaneClass(t *testing.T) {
 	shipped, _ := load(t)
 	ensemble, _ := three(t)
-	file, err := pretrained.File("mi300x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, model := range map[string]*cost.Model{profileName: shipped, "an ensemble": ensemble, "mi300x": loadFile(t, file)} {
+	file := must.Get(pretrained.File("mi300x"))(t)
+	for name, model := range map[string]*cost.Model{profileName: shipped, "an ensemble": ensemble, "mi300x": must.Get(cost.Load(file))(t)} {
 		for _, widest := range []int{16, 128, 2048} {
 			for _, rule := range []problem.LaneRule{problem.LanesByWidest, problem.LanesByTable} {
 				for _, engine := range []problem.Engine{"", problem.TorchRec} {

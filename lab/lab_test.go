@@ -10,21 +10,13 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
-
-func profile(t *testing.T, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // small makes a model in a second or so.
 func small() lab.Options {
@@ -36,7 +28,7 @@ func small() lab.Options {
 
 func simulate(t *testing.T, opt lab.Options) *modelfile.Model {
 	t.Helper()
-	m, report, err := lab.Simulate(context.Background(), profile(t, "rtx2080ti"), opt)
+	m, report, err := lab.Simulate(context.Background(), must.Get(hardware.ByName("rtx2080ti"))(t), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +80,7 @@ func TestSimulate(t *testing.T) {
 func TestLearningCurve(t *testing.T) {
 	opt := small()
 	sizes := []int{50, 200}
-	points, err := lab.LearningCurve(context.Background(), profile(t, "rtx2080ti"), sizes, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(lab.LearningCurve(context.Background(), must.Get(hardware.ByName("rtx2080ti"))(t), sizes, opt))(t)
 	if len(points) != len(sizes) {
 		t.Fatalf("got %d points, want %d", len(points), len(sizes))
 	}
@@ -109,7 +98,7 @@ func TestLearningCurve(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	hw := profile(t, "rtx2080ti")
+	hw := must.Get(hardware.ByName("rtx2080ti"))(t)
 	opt := small()
 	opt.Samples = lab.MinSamples - 1
 	if _, _, err := lab.Simulate(context.Background(), hw, opt); err == nil || !strings.Contains(err.Error(), "too few samples") {
@@ -132,7 +121,7 @@ func TestFailures(t *testing.T) {
 func TestDrawsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if set, err := design.CommContext(ctx, 1, 1_000_000, profile(t, "a100-80")); !errors.Is(err, context.Canceled) || set != nil {
+	if set, err := design.CommContext(ctx, 1, 1_000_000, must.Get(hardware.ByName("a100-80"))(t)); !errors.Is(err, context.Canceled) || set != nil {
 		t.Errorf("got all-to-alls %v and error %v, want %v", set != nil, err, context.Canceled)
 	}
 	groups := 0
@@ -141,14 +130,14 @@ func TestDrawsEnd(t *testing.T) {
 	opt := small()
 	opt.Samples, opt.CommSamples = 2000, 10
 	opt.OnPhase = func(string) { groups++; cancel() }
-	if _, _, err := lab.Simulate(ctx, profile(t, "a100-80"), opt); !errors.Is(err, context.Canceled) || groups != 1 {
+	if _, _, err := lab.Simulate(ctx, must.Get(hardware.ByName("a100-80"))(t), opt); !errors.Is(err, context.Canceled) || groups != 1 {
 		t.Errorf("ended in the first phase: got %d phases and error %v, want 1 and %v", groups, err, context.Canceled)
 	}
 }
 
 // The all-to-alls are those that a model of the profile is made from.
 func TestSimulateComm(t *testing.T) {
-	hw := profile(t, "rtx2080ti")
+	hw := must.Get(hardware.ByName("rtx2080ti"))(t)
 	opt := small()
 	set, err := lab.SimulateComm(context.Background(), hw, opt)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -69,13 +70,8 @@ func TestBlocksOnAnyDevices(t *testing.T) {
 		t.Errorf("the last block takes %+v, want %+v", got, want)
 	}
 	var file bytes.Buffer
-	if err := pl.Write(&file); err != nil {
-		t.Fatal(err)
-	}
-	read, err := Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pl.Write(&file))
+	read := must.Get(Read(&file))(t)
 	if d := cmp.Diff(pl, read); d != "" {
 		t.Errorf("a file changes the plan: %s", d)
 	}

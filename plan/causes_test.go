@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -14,10 +15,7 @@ import (
 // TestCauses changes a problem after its plan was made: the first violation names the change,
 // and the sums that follow from it take one line.
 func TestCauses(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	made := func() *problem.Problem {
 		p := &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: 4}, Batch: 8192}
 		for i := range 6 {
@@ -37,9 +35,7 @@ func TestCauses(t *testing.T) {
 	other := half
 	half.Columns.End, other.Columns.Start = 32, 32
 	pl := plan.New(p, [][]problem.Shard{{p.Whole(0), half}, {p.Whole(1), p.Whole(4)}, {p.Whole(2), other}, {p.Whole(5)}})
-	if err := pl.Validate(p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pl.Validate(p))
 	for _, test := range []struct {
 		name   string
 		change func(p *problem.Problem)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -144,10 +145,7 @@ func TestMadeFrom(t *testing.T) {
 // from the cluster that the plan states.
 func TestMadeFromRacks(t *testing.T) {
 	p, pl := sample(t)
-	profile, err := hardware.ByName("gb200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("gb200"))(t)
 	p.Topology = hardware.Topology{Profile: profile, Devices: 8, DevicesPerHost: 4, NVLinkDomain: 4}
 	pl.Cluster, pl.Provenance.Input = clusterOf(p), Digest(p)
 	other := *p

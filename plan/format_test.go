@@ -14,11 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"pgregory.net/rapid"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -37,28 +39,17 @@ func TestGolden(t *testing.T) {
 	_, pl := sample(t)
 	got := written(t, pl)
 	if *update {
-		if err := os.WriteFile(golden, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, got, 0o666))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Errorf("plan file differs from %s (run with -update to accept): -want +got\n%s", golden, d)
 	}
-	back, err := Read(bytes.NewReader(want))
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(Read(bytes.NewReader(want)))(t)
 	if d := cmp.Diff(pl, back); d != "" {
 		t.Errorf("read back, -want +got:\n%s", d)
 	}
-	entries, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("testdata"))(t)
 	for _, e := range entries {
 		if e.Name() != "plan.json" && e.Name() != "fuzz" {
 			t.Errorf("testdata/%s belongs to no test", e.Name())
@@ -144,10 +135,7 @@ func TestVectors(t *testing.T) {
 	for i := range pl.Tables {
 		pl.Tables[i].ShardingType = TableWise
 	}
-	back, err := Read(bytes.NewReader(written(t, pl)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(Read(bytes.NewReader(written(t, pl))))(t)
 	for i, table := range back.Tables {
 		want := map[int]float64{0: 1.5, 3: 3}[i]
 		if sequence := i == 3 || i == 4; table.Vectors != want || table.Sequences() != sequence {
@@ -174,10 +162,7 @@ func TestSchema(t *testing.T) {
 
 // bySchema returns what the schema finds wrong with a file.
 func bySchema(t *testing.T) func(file string) error {
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "schema", "plan.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(jsonschema.NewCompiler().Compile(filepath.Join("..", "schema", "plan.schema.json")))(t)
 	return func(file string) error {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(file))
 		if err != nil {
@@ -461,9 +446,7 @@ func BenchmarkWrite(b *testing.B) {
 	p, shards := large(b, 10_000, 64, 1024)
 	pl := New(p, shards)
 	for b.Loop() {
-		if err := pl.Write(io.Discard); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, pl.Write(io.Discard))
 	}
 }
 
@@ -473,8 +456,6 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Read(bytes.NewReader(data)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Read(bytes.NewReader(data)))(b)
 	}
 }

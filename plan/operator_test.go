@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -21,9 +22,7 @@ func TestOperator(t *testing.T) {
 	}
 	pl.Tables[1].Operator = 1
 	file.Reset()
-	if err := pl.Write(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pl.Write(&file))
 	text := file.String()
 	back, err := Read(&file)
 	if err != nil || back.Tables[1].Operator != 1 || back.Divided() != 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -18,10 +19,7 @@ import (
 // cluster returns n devices of a known profile, perHost on a host.
 func cluster(t testing.TB, n, perHost int) hardware.Topology {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	return hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost, ReserveShare: 0.25}
 }
 
@@ -48,9 +46,7 @@ func sample(t testing.TB) (*problem.Problem, *Plan) {
 		Topology: cluster(t, 4, 2),
 		Batch:    1024,
 	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	part := func(table int, kind ShardingType, rows0, rows1, columns0, columns1 int64) problem.Shard {
 		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}, ShardingType: kind}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -76,10 +77,7 @@ func TestRenamingByTrying(t *testing.T) {
 			if err := pl.Validate(q); err != nil {
 				return -1
 			}
-			transfer, err := NewTransfer(before, pl)
-			if err != nil {
-				t.Fatal(err)
-			}
+			transfer := must.Get(NewTransfer(before, pl))(t)
 			return transfer.Bytes
 		}
 		least := unit.Bytes(1 << 60)
@@ -125,9 +123,7 @@ func TestRenamingKeepsChosenBlocks(t *testing.T) {
 			shards[d] = append(shards[d], p.Whole(i+1))
 		}
 		pl := New(p, shards)
-		if err := pl.Validate(p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pl.Validate(p))
 		return pl
 	}
 	got := Renaming(place(0, 2, 3, 5), place(2, 0, 5, 3), p)
@@ -155,9 +151,7 @@ func TestRenamingLeavesNoDeviceIdle(t *testing.T) {
 		shards[d] = append(shards[d], p.Whole(1))
 		return New(p, shards)
 	}
-	if err := place(3).Validate(p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, place(3).Validate(p))
 	if got := Renaming(place(0), place(3), p); !slices.IsSorted(got) {
 		t.Errorf("got %v, which leaves device 3 idle", got)
 	}
@@ -261,9 +255,7 @@ func BenchmarkTransfer(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size.tables, size.devices), func(b *testing.B) {
 			for b.Loop() {
 				names := Renaming(before, after, p)
-				if _, err := NewTransfer(before, New(p, after.Renamed(names))); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(NewTransfer(before, New(p, after.Renamed(names))))(b)
 			}
 		})
 		b.Run(fmt.Sprintf("renaming/%dx%d", size.tables, size.devices), func(b *testing.B) {
@@ -273,9 +265,7 @@ func BenchmarkTransfer(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("counting/%dx%d", size.tables, size.devices), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := NewTransfer(before, after); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(NewTransfer(before, after))(b)
 			}
 		})
 	}

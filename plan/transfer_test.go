@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -312,10 +313,7 @@ func TestTransferByCells(t *testing.T) {
 		if r.IntN(4) == 0 {
 			lose(before, r.IntN(before.Cluster.Devices))
 		}
-		got, err := NewTransfer(before, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(NewTransfer(before, after))(t)
 		want := countCells(before, after)
 		if got.Weights != want.weights || got.State != want.state || got.Bytes != want.weights+want.state || got.Added != want.added || got.Lost != want.lost || got.Total != want.total {
 			t.Fatalf("got %d + %d bytes, %d added, %d lost, of %d; want %d + %d, %d, %d, %d\nbefore %+v\nafter %+v",
@@ -445,10 +443,7 @@ func TestTransferTimes(t *testing.T) {
 		return New(p, shards)
 	}
 	const table = 256 * unit.MB
-	got, err := NewTransfer(place(0, 0, 2), place(1, 2, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(NewTransfer(place(0, 0, 2), place(1, 2, 1)))(t)
 	hw, _ := hardware.ByName("a100-80")
 	if want := unit.Millis(256 / hw.IntraGBps); !same(got.Inside, want) || !got.Timed {
 		t.Errorf("got %v inside, want %v", got.Inside, want)

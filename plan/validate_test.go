@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // violations returns what Validate finds.
@@ -575,9 +577,7 @@ func BenchmarkValidate(b *testing.B) {
 	p, shards := large(b, 10_000, 64, 1024)
 	pl := New(p, shards)
 	for b.Loop() {
-		if err := pl.Validate(p); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, pl.Validate(p))
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // drawDedup draws a table whose indices are deduplicated, on some devices.
@@ -45,10 +47,7 @@ func drawDedup(t *rapid.T) *problem.Problem {
 	if rapid.Bool().Draw(t, "multi-hot") {
 		table.Access.Law = access.MultiHot
 	}
-	h100, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(hardware.ByName("h100-80"))(t)
 	return &problem.Problem{
 		Tables: []problem.Table{table}, Batch: batch,
 		Topology: hardware.Topology{Profile: h100, Devices: rapid.IntRange(1, 16).Draw(t, "devices"), ReserveShare: hardware.NoReserve},
@@ -138,10 +137,7 @@ func TestMemoryOfDeduplicated(t *testing.T) {
 
 // TestTorchRecDeduplicatesSequences: TorchRec does not deduplicate the indices of a bag.
 func TestTorchRecDeduplicatesSequences(t *testing.T) {
-	h100, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(hardware.ByName("h100-80"))(t)
 	p := problem.Problem{
 		Tables:   []problem.Table{{Name: "a", Rows: 10, Dim: 16, IndexDedup: true, Features: []problem.Feature{{PoolingFactor: 1}}}},
 		Topology: hardware.Topology{Profile: h100, Devices: 2}, Batch: 4, Engine: problem.TorchRec,
@@ -198,10 +194,7 @@ func TestDedupChoices(t *testing.T) {
 
 // TestUndecided: tables with ChooseDedup that no plan deduplicates are named, with the reason, and no other table.
 func TestUndecided(t *testing.T) {
-	h100, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(hardware.ByName("h100-80"))(t)
 	table := func(name string, pooling problem.Pooling, types ...problem.ShardingType) problem.Table {
 		return problem.Table{
 			Name: name, Rows: 100, Dim: 16, Pooling: pooling, ChooseDedup: true, Features: []problem.Feature{{PoolingFactor: 9}},
@@ -231,10 +224,7 @@ func TestUndecided(t *testing.T) {
 // TestChoiceOfSharder: under TorchRec, a choice for some sequences only is an error, but sequences of another module
 // may state that their sharder deduplicates.
 func TestChoiceOfSharder(t *testing.T) {
-	h100, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(hardware.ByName("h100-80"))(t)
 	for _, c := range []struct {
 		module                        string
 		pooling                       problem.Pooling

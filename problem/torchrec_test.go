@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -66,13 +67,8 @@ func readCounted(t *testing.T, r problem.TorchRecRelease) []counted {
 
 func readJSON(t *testing.T, file string, into any) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
+	must.Do(t, json.Unmarshal(data, into))
 }
 
 // TestBytesAsTorchRec: each drawn shard takes exactly the bytes that each release of TorchRec
@@ -86,14 +82,8 @@ func TestBytesAsTorchRec(t *testing.T) {
 func bytesAsTorchRec(t *testing.T, r problem.TorchRecRelease) {
 	seen := map[string]int{}
 	for i, c := range readCounted(t, r) {
-		optimizer, err := problem.ParseOptimizer(c.Optimizer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pooling, err := problem.ParsePooling(cmp.Or(c.Pooling, problem.Pooling(0).String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		optimizer := must.Get(problem.ParseOptimizer(c.Optimizer))(t)
+		pooling := must.Get(problem.ParsePooling(cmp.Or(c.Pooling, problem.Pooling(0).String())))(t)
 		table := problem.Table{Rows: c.Rows, Dim: c.Dim, Weighted: c.Weighted, Precision: c.Precision, Optimizer: optimizer, Pooling: pooling}
 		if c.Output != nil {
 			table.OutputPrecision = problem.OutputIn(*c.Output)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -17,14 +18,9 @@ import (
 // handMade returns a problem of tables of the given sizes on devices of a100-80.
 func handMade(t *testing.T, devices, perHost int, tables ...problem.Table) *problem.Problem {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	p := &problem.Problem{Tables: tables, Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost}, Batch: 1024}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	return p
 }
 
@@ -46,9 +42,7 @@ func placedAs(t *testing.T, p *problem.Problem, text string) *plan.Plan {
 		i := slices.IndexFunc(p.Tables, func(t problem.Table) bool { return t.Name == name })
 		s := p.Whole(i)
 		if cut {
-			if _, err := fmt.Sscanf(columns, "%d:%d", &s.Columns.Start, &s.Columns.End); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscanf(columns, "%d:%d", &s.Columns.Start, &s.Columns.End))(t)
 		}
 		if where == "*" {
 			s.ShardingType = problem.DataParallel
@@ -67,9 +61,7 @@ func placedAs(t *testing.T, p *problem.Problem, text string) *plan.Plan {
 			continue
 		}
 		d := 0
-		if _, err := fmt.Sscan(where, &d); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(where, &d))(t)
 		shards[d] = append(shards[d], s)
 	}
 	pl := plan.New(p, shards)
@@ -168,10 +160,7 @@ func TestAdapt(t *testing.T) {
 			was := placedAs(t, then, test.text)
 			bytes := fmt.Sprintf("%+v", was)
 			p := handMade(t, test.nowDevices, test.nowHost, test.now...)
-			got, err := adapt(p, was, test.lost)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(adapt(p, was, test.lost))(t)
 			if held := written(p, got.held); held != test.held {
 				t.Errorf("got %q, want %q", held, test.held)
 			}
@@ -198,10 +187,7 @@ func TestAdaptToOtherDevices(t *testing.T) {
 	if p.Topology.Profile, err = hardware.ByName("h100-80"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := adapt(&p, placedAs(t, then, "a@0 b@*"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(adapt(&p, placedAs(t, then, "a@0 b@*"), nil))(t)
 	if held := written(&p, got.held); held != "" || !got.changes.Profile || len(got.before.Tables[1].Shards) > 0 {
 		t.Errorf("got %q held, %+v, want nothing on the new devices", held, got.changes)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -110,10 +111,7 @@ func TestSharesAreOfTheOldPlan(t *testing.T) {
 	p := handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16))
 	old := placedAs(t, p, "a@* b@0")
 	p = handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16))
-	r, err := Plan(t.Context(), p, old, Options{Options: neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, MaxEvaluations: 2_000}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Plan(t.Context(), p, old, Options{Options: neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, MaxEvaluations: 2_000}}}))(t)
 	if want := unit.Bytes(6 * 64_000); r.Total != want {
 		t.Errorf("got a total of %d bytes, want %d", r.Total, want)
 	}

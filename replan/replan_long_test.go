@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -38,15 +39,9 @@ func TestReplanIsStable(t *testing.T) {
 		was.Tables = p.Tables[:40]
 		var opt Options
 		opt.Search.ShardingTypes = problem.ShardingTypes()
-		old, err := neuroshard.Plan(t.Context(), &was, opt.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must.Get(neuroshard.Plan(t.Context(), &was, opt.Options))(t)
 		opt.Most = &MovedBytes{Share: 0.05}
-		got, err := Plan(t.Context(), &p, old.Plan, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Plan(t.Context(), &p, old.Plan, opt))(t)
 		point, free := got.Point(), got.Curve[len(got.Curve)-1]
 		if float64(point.Transfer.Bytes) > 0.05*float64(point.Transfer.Total) {
 			t.Errorf("seed %d: got %v of %v moved, want at most 5 %%", 1+seed, point.Transfer.Bytes, point.Transfer.Total)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -33,10 +34,7 @@ func drawnTables(r *rand.Rand, first, n int) []problem.Table {
 // planned returns a plan of the problem.
 func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 	t.Helper()
-	made, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}}))(t)
 	return made.Plan
 }
 
@@ -60,10 +58,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 		p := handMade(t, 3, 2, tables...)
 		price := math.Pow(10, float64(r.IntN(4))-1) // ms for a GB
 		least := bruteForce(t, p, old, price)
-		got, err := Plan(t.Context(), p, old, Options{Price: price, Options: neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Plan(t.Context(), p, old, Options{Price: price, Options: neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}}}))(t)
 		point := got.Point()
 		sum := float64(point.Cost) + price*float64(point.Transfer.Bytes)/1e9
 		over := (sum - least - 1e-9) / float64(point.Cost)
@@ -79,10 +74,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 // bruteForce returns the least sum of cost and price over all placements of whole tables.
 func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64) float64 {
 	t.Helper()
-	list, err := neuroshard.Pretrained().List(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(neuroshard.Pretrained().List(t.Context(), p))(t)
 	n, least := p.Topology.Devices, math.Inf(1)
 	for code := range int(math.Pow(float64(n), float64(len(p.Tables)))) {
 		shards := make([][]problem.Shard, n)
@@ -90,10 +82,7 @@ func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64)
 			shards[code%n] = append(shards[code%n], p.Whole(i))
 			code /= n
 		}
-		moved, err := plan.NewTransfer(old, plan.New(p, shards))
-		if err != nil {
-			t.Fatal(err)
-		}
+		moved := must.Get(plan.NewTransfer(old, plan.New(p, shards)))(t)
 		least = min(least, float64(list.Price(shards).Cost)+price*float64(moved.Bytes)/1e9)
 	}
 	return least

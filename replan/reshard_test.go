@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -32,10 +33,7 @@ func TestReshard(t *testing.T) {
 			a.Optimizer, b.Optimizer = test.optimizer, test.optimizer
 			p := handMade(t, 2, 2, a, b)
 			p.Engine = problem.TorchRec
-			adapted, err := adapt(p, placedAs(t, p, test.was), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			adapted := must.Get(adapt(p, placedAs(t, p, test.was), nil))(t)
 			kept, stay := newResharder(p, adapted).keep(p, adapted.held, placedAs(t, p, test.now).ByDevice())
 			if got := written(p, kept); got != test.kept || !slices.Equal(stay, test.stay) {
 				t.Errorf("got %q with %v staying, want %q with %v", got, stay, test.kept, test.stay)
@@ -62,10 +60,7 @@ func TestReshardRestarts(t *testing.T) {
 		p := *then
 		p.Tables = slices.Clone(then.Tables)
 		test.change(&p)
-		adapted, err := adapt(&p, old, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		adapted := must.Get(adapt(&p, old, nil))(t)
 		got := newResharder(&p, adapted)
 		if got.Restart != test.want || (got.rules == nil) != (test.want != "") {
 			t.Errorf("got restart %q, want %q", got.Restart, test.want)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -39,12 +40,8 @@ func comparisons() []goldenCase {
 func TestReadCompared(t *testing.T) {
 	r, _ := result(4, 7)
 	var object, file bytes.Buffer
-	if err := report.JSON(&object, r, nil, nil, 12.5); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Plan.Write(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.JSON(&object, r, nil, nil, 12.5))
+	must.Do(t, r.Plan.Write(&file))
 	for name, c := range map[string]struct {
 		text string
 		want neuroshard.Baseline
@@ -61,9 +58,7 @@ func TestReadCompared(t *testing.T) {
 		}
 		if pl := got.Plan; pl != nil {
 			var again bytes.Buffer
-			if err := pl.Write(&again); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, pl.Write(&again))
 			if diff := cmp.Diff(file.String(), again.String()); diff != "" {
 				t.Errorf("%s: the plan differs (-want +got):\n%s", name, diff)
 			}
@@ -100,10 +95,7 @@ func TestReadComparedRefuses(t *testing.T) {
 
 // Whatever a file holds, it is a plan, the reason why there is none, or an error.
 func FuzzReadCompared(f *testing.F) {
-	text, err := os.ReadFile("testdata/report/json.golden")
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/report/json.golden"))(f)
 	f.Add(text)
 	f.Add([]byte(`{"valid": false, "wall_ms": 3, "error": {"message": "m"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

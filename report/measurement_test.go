@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
@@ -190,9 +191,7 @@ func TestHostileNamesStayInTheirLines(t *testing.T) {
 	lines := map[string]int{}
 	for _, c := range append(measurements(), judgements()...) {
 		var b bytes.Buffer
-		if err := c.write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.write(&b))
 		text := b.String()
 		lines[c.name] = strings.Count(text, "\n")
 		for _, mark := range []string{"\x1b[1m", "\x1b[33m", "\x1b[0m"} { // of Options.Colour
@@ -219,9 +218,7 @@ func TestHostileNamesStayInTheirLines(t *testing.T) {
 func TestReportsSayWhatIsSimulated(t *testing.T) {
 	for _, c := range append(measurements(), judgements()...) {
 		var b bytes.Buffer
-		if err := c.write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.write(&b))
 		mixed := strings.Contains(c.name, "mixed")
 		simulated := mixed || strings.HasSuffix(c.name, "simulated") || c.name == "accuracy" || c.name == "comparison_colour"
 		if got := strings.Contains(b.String(), "SIMULATED"); got != simulated {

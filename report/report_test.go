@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/plan"
@@ -125,16 +126,11 @@ func TestGolden(t *testing.T) {
 		names = append(names, c.name+".golden")
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := c.write(&b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.write(&b))
 			golden(t, c.name, b.Bytes())
 		})
 	}
-	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(folder))(t)
 	for _, f := range files {
 		if !slices.Contains(names, f.Name()) {
 			t.Errorf("%s/%s belongs to no case", folder, f.Name())
@@ -149,15 +145,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join(folder, name+".golden")
 	if *update {
-		if err := os.WriteFile(path, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got, 0o666))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
@@ -308,9 +299,7 @@ func TestBarsAreAsLongAsTotals(t *testing.T) {
 	}
 	r.Plan.SetBreakdown(r.Predicted)
 	var b bytes.Buffer
-	if err := report.Result(&b, r, report.Options{Full: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.Result(&b, r, report.Options{Full: true}))
 	var lengths []int
 	for line := range strings.SplitSeq(b.String(), "\n") {
 		fields := strings.Fields(line)
@@ -332,15 +321,11 @@ func TestBarsAreAsLongAsTotals(t *testing.T) {
 func TestJSONIsOneObject(t *testing.T) {
 	r, _ := result(3, 5)
 	var b bytes.Buffer
-	if err := report.JSON(&b, r, nil, nil, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.JSON(&b, r, nil, nil, 1))
 	var object struct {
 		Plan json.RawMessage `json:"plan"`
 	}
-	if err := json.Unmarshal(b.Bytes(), &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b.Bytes(), &object))
 	again, err := plan.Read(bytes.NewReader(object.Plan))
 	if err != nil {
 		t.Fatalf("the plan in the object is no plan file: %v", err)
@@ -389,9 +374,7 @@ func TestNoTime(t *testing.T) {
 func written(t *testing.T, r *neuroshard.Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := report.Result(&b, r, report.Options{Full: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.Result(&b, r, report.Options{Full: true}))
 	return b.String()
 }
 
@@ -453,9 +436,7 @@ func TestWidths(t *testing.T) {
 	} {
 		printed := func(width int) string {
 			var b bytes.Buffer
-			if err := write(&b, report.Options{Problem: p, Width: width}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, write(&b, report.Options{Problem: p, Width: width}))
 			return b.String()
 		}
 		known := map[string]bool{}
@@ -488,9 +469,7 @@ func TestVectors(t *testing.T) {
 			func(w io.Writer) error { return report.Tables(w, r.Plan, report.Elsewhere{}, report.Options{}) },
 		} {
 			var b bytes.Buffer
-			if err := write(&b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, write(&b))
 			all = append(all, b.String())
 		}
 		return all
@@ -530,9 +509,7 @@ func TestTables(t *testing.T) {
 		other.Tables[i] = neuroshard.Alternative{ShardingType: problem.TableWise, Shards: []plan.Shard{{Device: 1, Tier: plan.HBM}}, Cost: cost}
 	}
 	var b bytes.Buffer
-	if err := report.Tables(&b, r.Plan, other, report.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.Tables(&b, r.Plan, other, report.Options{}))
 	for _, want := range []string{
 		"t000 .* table_wise on 1 +1.70 ms +-15.0 %",
 		long + " .* table_wise on 1 +2.00 ms +0.0 %",
@@ -544,9 +521,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := report.Tables(&b, r.Plan, report.Elsewhere{Missing: "no model"}, report.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.Tables(&b, r.Plan, report.Elsewhere{Missing: "no model"}, report.Options{}))
 	if text := b.String(); !strings.Contains(text, "\nwhy a table lies there: no model\n") || !strings.Contains(text, "\n"+long+" ") {
 		t.Errorf("without alternatives: got\n%s", text)
 	}
@@ -565,9 +540,7 @@ func TestOffTheSimulatedCost(t *testing.T) {
 		r.ModelError = test.stated
 		r.Simulated.Cost = r.Predicted.Cost * test.simulated
 		var object bytes.Buffer
-		if err := report.JSON(&object, r, nil, nil, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, report.JSON(&object, r, nil, nil, 0))
 		for _, text := range []string{written(t, r), object.String()} {
 			if got := strings.Contains(text, warning); got != test.want {
 				t.Errorf("simulated %v of the predicted cost: got the warning %v, want %v in\n%s", test.simulated, got, test.want, text)
@@ -608,9 +581,7 @@ func TestHiddenExchanges(t *testing.T) {
 	r.Plan.Provenance.Hidden = hidden
 	shown := func() string {
 		var b strings.Builder
-		if err := report.Plan(&b, r.Plan, report.Options{Full: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, report.Plan(&b, r.Plan, report.Options{Full: true}))
 		return b.String()
 	}
 	const line = "hidden     0.100 ms of the exchanges forward and 0.250 ms backward run beside the dense part: the cost leaves them out\n"
@@ -643,9 +614,7 @@ func TestEngineOfPlan(t *testing.T) {
 			r.Plan.Tables[i].Operator = 1
 		}
 		var b strings.Builder
-		if err := report.Plan(&b, r.Plan, report.Options{Full: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, report.Plan(&b, r.Plan, report.Options{Full: true}))
 		if !strings.Contains(b.String(), c.want) {
 			t.Errorf("%d tables in operator 1: got\n%swant %q in it", c.divided, b.String(), c.want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -57,9 +58,7 @@ func inRows() Options {
 func forHugeCTR(t *testing.T, p *problem.Problem) Factory {
 	t.Helper()
 	p.Accounting, p.Engine = problem.CountAll, problem.HugeCTR
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	base := additiveFactory(p)
 	return func() Scorer { return blocked{base().(*additive)} }
 }
@@ -94,10 +93,7 @@ func TestSearchCutsRows(t *testing.T) {
 		p, opt := handMade(unit.GiB, 5, tables...), inRows()
 		newScorer := forHugeCTR(t, p)
 		test.change(p, &opt)
-		r, err := Run(context.Background(), p, newScorer, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Run(context.Background(), p, newScorer, opt))(t)
 		cut := slices.ContainsFunc(slices.Concat(r.Shards...), func(s problem.Shard) bool { return s.Table == 0 && s.Blocks > 1 })
 		if cut != test.want || cut != (r.Cost < 1000) {
 			t.Errorf("engine %q, %+v: got rows on chosen devices: %v, and a cost of %v, want %v", p.Engine, opt, cut, r.Cost, test.want)

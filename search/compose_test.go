@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -22,16 +23,11 @@ func TestFewEvaluationsReachOtherForms(t *testing.T) {
 		})
 	}
 	p.Tables[0].Features[0].PoolingFactor = 2000
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	for _, limit := range []int64{200, 400, 2000, 20_000} {
-		r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{
+		r := must.Get(search.Run(context.Background(), p, formsFactory(p, false), search.Options{
 			MaxEvaluations: limit, ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise, problem.DataParallel},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		for d, held := range r.Shards {
 			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.ShardingType == problem.DataParallel }) {
 				t.Errorf("%d evaluations, device %d: got %v, want table A on it, too", limit, d, held)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -39,10 +40,7 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 		{[]problem.ShardingType{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
 		{[]problem.ShardingType{problem.TableWise}, []string{"A0-16", ""}},
 	} {
-		r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.types})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.types}))(t)
 		got := listing(p, r)
 		slices.Sort(got)
 		slices.Sort(test.want)

@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -97,9 +98,7 @@ func drawReplanned(t *rapid.T) replanned {
 	share := rapid.SampledFrom([]float64{1.3, 2, 5, 20}).Draw(t, "room")
 	_, fixed := p.DeviceMemory(0).Peak()
 	p.Topology.Memory = fixed.Used() + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	r := replanned{p: p, types: types, newScorer: formsFactory(p, rapid.Bool().Draw(t, "additive")), seed: rapid.Uint64().Draw(t, "seed")}
 	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, MaxEvaluations: 1000})
 	if !planned(t, err) {
@@ -270,10 +269,7 @@ func fromAgainstBruteForce(t *testing.T, tasks int) {
 					least = min(least, x.cost)
 				}
 			}
-			found, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old, Limited: true, Most: most}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := must.Get(search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old, Limited: true, Most: most}}))(t)
 			check(t, p, found)
 			if moved := movedCells(p, old, found.Shards); moved != found.Moved || moved > forced+most {
 				t.Errorf("task %d, budget %d: got %d moved bytes, stated as %d, want at most %d and the budget", seed, most, moved, found.Moved, forced)
@@ -314,18 +310,12 @@ func TestFromOutOfRoom(t *testing.T) {
 			total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
 		p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + total*115/100/unit.Bytes(p.Topology.Devices)
-		old, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must.Get(search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 1}))(t)
 		p.Tables = slices.Clone(p.Tables)
 		for i := 0; i < len(p.Tables); i += 6 {
 			p.Tables[i].Rows += p.Tables[i].Rows / 4
 		}
-		r, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old.Shards, Limited: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old.Shards, Limited: true}}))(t)
 		check(t, p, r)
 		moved += float64(r.Moved) / float64(total)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -157,10 +158,7 @@ func TestPaperByHand(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := Run(context.Background(), c.p, additiveFactory(c.p), Options{Method: Paper, Steps: c.steps})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Run(context.Background(), c.p, additiveFactory(c.p), Options{Method: Paper, Steps: c.steps}))(t)
 			if diff := cmp.Diff(c.want, listing(c.p, r)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -236,10 +234,7 @@ func TestHugeCTRByHand(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			p := handMade(c.memory, 2, c.tables...)
-			r, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR}))(t)
 			if diff := cmp.Diff(c.want, listing(p, r)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -319,10 +314,7 @@ func TestPaperFailsByItsCap(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
-	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(context.Background(), p, additiveFactory(p), Options{}))(t)
 	if diff := cmp.Diff([]string{"B0-64", "A0-4 C0-4 D0-4"}, listing(p, r)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
@@ -373,9 +365,7 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := c.p.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.p.Validate())
 			_, err := Run(context.Background(), c.p, additiveFactory(c.p), Options{})
 			var e *Infeasible
 			if !errors.As(err, &e) {

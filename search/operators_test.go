@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -115,10 +116,7 @@ func TestNumberingAgainstBruteForce(t *testing.T) {
 	best, pays := 0, 0
 	for seed := range uint64(problems) {
 		p, r := lanedProblem(rand.New(rand.NewPCG(seed, 1)), []int{8, 16, 48, 64, 128, 256})
-		got, err := Run(t.Context(), p, lanedFactory(p), Options{Workers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Run(t.Context(), p, lanedFactory(p), Options{Workers: 1}))(t)
 		var parts []placed
 		for d, held := range got.Shards {
 			for _, s := range held {
@@ -232,10 +230,7 @@ func TestOperatorsKeepTheirTables(t *testing.T) {
 		var costs [3]float64
 		var shards [3][][]problem.Shard
 		for i, opt := range []Options{{OneOperator: true}, {Workers: 1, MaxEvaluations: 30_000}, {Workers: 3, MaxEvaluations: 30_000}} {
-			got, err := Run(context.Background(), p, lanedFactory(p), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Run(context.Background(), p, lanedFactory(p), opt))(t)
 			costs[i], shards[i] = got.Cost, got.Shards
 		}
 		if costs[1] > costs[0] || costs[1] != costs[2] {

@@ -7,6 +7,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -66,10 +67,7 @@ func TestThreadsOfLargeProblems(t *testing.T) {
 	p.Topology = hardware.Topology{Profile: p.Topology.Profile, Devices: 128, DevicesPerHost: 8, Memory: 40 * unit.GiB, ReserveShare: hardware.NoReserve}
 	var before string
 	for _, workers := range []int{1, 3} {
-		r, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: workers, ColumnsOnly: true, Apart: func() search.Factory { return factory(p) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(search.Run(context.Background(), p, factory(p), search.Options{Workers: workers, ColumnsOnly: true, Apart: func() search.Factory { return factory(p) }}))(t)
 		got := fmt.Sprint(r.Shards, r.Cost, r.Stats)
 		if before != "" && got != before {
 			t.Errorf("%d threads find another result than one", workers)

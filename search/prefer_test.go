@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -53,15 +54,9 @@ func TestSecondEstimate(t *testing.T) {
 		}
 		q := otherLookups(p, seed)
 		opt := search.Options{Workers: 1, Seed: seed}
-		plain, err := search.Run(context.Background(), p, factory(p), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := must.Get(search.Run(context.Background(), p, factory(p), opt))(t)
 		opt.Beside = factory(q)
-		got, err := search.Run(context.Background(), p, factory(p), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(search.Run(context.Background(), p, factory(p), opt))(t)
 		if equal {
 			again, err := search.Run(context.Background(), p, factory(p), opt)
 			if err != nil || again.Cost != got.Cost {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -103,10 +104,7 @@ func TestRolloutRefusesPolicies(t *testing.T) {
 func TestRolloutSamples(t *testing.T) {
 	p := pool(7, 8, 4, 64)
 	cost := func(samples int, seed uint64) float64 {
-		r, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: search.DreamShard, Samples: samples, Seed: seed}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: search.DreamShard, Samples: samples, Seed: seed})))(t)
 		if r.Stats.Placements != 1+samples {
 			t.Errorf("%d samples: got %d placements, want %d", samples, r.Stats.Placements, 1+samples)
 		}
@@ -129,10 +127,7 @@ func TestRolloutSamples(t *testing.T) {
 func TestRolloutSamplesWithoutEnd(t *testing.T) {
 	p := pool(7, 8, 4, 64)
 	opt := searchtest.WithPolicy(search.Options{Method: search.DreamShard, Samples: math.MaxInt, MaxEvaluations: 40})
-	r, err := search.Run(context.Background(), p, factory(p), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(search.Run(context.Background(), p, factory(p), opt))(t)
 	if r.Status != search.OutOfBudget || r.Stats.Placements < 2 {
 		t.Errorf("got status %q after %d placements, want %q after at least 2", r.Status, r.Stats.Placements, search.OutOfBudget)
 	}

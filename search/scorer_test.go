@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -147,10 +148,7 @@ func TestColumnsOnly(t *testing.T) {
 	p := pool(1, 12, 4, 128)
 	p.Topology.HostMemory = unit.TiB
 	opt := search.Options{ShardingTypes: problem.ShardingTypes(), ColumnsOnly: true, Workers: 1, MaxEvaluations: 5000}
-	r, err := search.Run(context.Background(), p, factory(p), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(search.Run(context.Background(), p, factory(p), opt))(t)
 	for d, held := range r.Shards {
 		for _, s := range held {
 			if form := p.Form(s); form != (problem.Form{}) {

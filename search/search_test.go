@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -69,9 +70,7 @@ func tight(t *rapid.T) *problem.Problem {
 	p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}
 	slack := rapid.SampledFrom([]float64{0.95, 1, 1.01, 1.1, 1.3, 2, 8}).Draw(t, "slack")
 	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(math.Ceil(total*slack/float64(devices)))
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	return p
 }
 
@@ -162,15 +161,12 @@ func TestEventsProgress(t *testing.T) {
 	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
 		var last search.Event
 		n := 0
-		r, err := search.Run(context.Background(), p, factory(p), search.Options{Method: m, OnEvent: func(e search.Event) {
+		r := must.Get(search.Run(context.Background(), p, factory(p), search.Options{Method: m, OnEvent: func(e search.Event) {
 			if e.Evaluations < last.Evaluations || e.Level < last.Level || n > 0 && e.Best > last.Best {
 				t.Errorf("%s: got event %+v after %+v, want progress", m, e, last)
 			}
 			last, n = e, n+1
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		if m == search.Paper && (last.Level != r.Stats.Levels || last.Levels != 10) || last.Best < r.Cost {
 			t.Errorf("%s: got last event %+v, want level %d of 10 for the paper's and cost %v", m, last, r.Stats.Levels, r.Cost)
 		}

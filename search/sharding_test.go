@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/internal/fixedseed"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -382,9 +383,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 	if p.Validate() != nil {
 		p.Engine = "" // it has another rule for tables
 	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	return p
 }
 
@@ -519,9 +518,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 				table.Name = fmt.Sprint(table.Name, i)
 				p.Tables = append(p.Tables, table)
 			}
-			if err := p.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Validate())
 			for _, sums := range []bool{false, true} {
 				newScorer := formsFactory(p, sums)
 				r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: c.types, Workers: 1, MaxEvaluations: 20_000})
@@ -615,10 +612,7 @@ func TestTablesLeaveTheDeviceOfSortedRows(t *testing.T) {
 	}
 	_, m := needs.Peak()
 	p.Topology.Memory = m.Used()
-	r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(search.Run(context.Background(), p, formsFactory(p, false), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1}))(t)
 	checkPlacement(t, p, formsFactory(p, false), problem.ShardingTypes(), r)
 	if len(r.Shards[0]) != 1 {
 		t.Errorf("the first device holds %v, want its block alone", r.Shards[0])
@@ -892,14 +886,8 @@ func neverMoreExpensive(t *testing.T, tasks int) {
 		newScorer := formsFactory(p, false)
 		plain := *p
 		plain.Topology.HostMemory = 0
-		off, err := search.Run(context.Background(), &plain, newScorer, search.Options{Workers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		on, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, ShardingTypes: problem.ShardingTypes()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		off := must.Get(search.Run(context.Background(), &plain, newScorer, search.Options{Workers: 1}))(t)
+		on := must.Get(search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, ShardingTypes: problem.ShardingTypes()}))(t)
 		checkPlacement(t, p, newScorer, problem.ShardingTypes(), on)
 		if on.Cost > off.Cost {
 			t.Errorf("seed %d: got cost %v with all sharding types, want at most %v, the cost with slices of columns only", seed, on.Cost, off.Cost)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -45,14 +46,9 @@ func TestBytesOfThePlan(t *testing.T) {
 	}
 	options := neuroshard.Options{Warnings: warnings}
 	options.Search.Seed, options.Search.MaxEvaluations, options.Search.ShardingTypes = 3, 300, search.Allowing(problem.ShardingTypes())
-	r, err := neuroshard.Plan(t.Context(), p, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(neuroshard.Plan(t.Context(), p, options))(t)
 	var want bytes.Buffer
-	if err := r.Plan.Write(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Plan.Write(&want))
 	if got := s.ask("GET", "/v1/plans/"+id, "").Body; !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("got %d bytes, want %d others", got.Len(), want.Len())
 	}
@@ -240,14 +236,8 @@ func TestCanceledPlansAreNotKept(t *testing.T) {
 	listening := httptest.NewServer(s)
 	defer listening.Close()
 	job := s.object(202, "POST", "/v1/plan?async=true", endless)["id"].(string)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, listening.URL+"/v1/jobs/"+job+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, listening.URL+"/v1/jobs/"+job+"/events", nil))(t)
+	events := must.Get(http.DefaultClient.Do(r))(t)
 	defer events.Body.Close()
 	for lines := bufio.NewScanner(events.Body); lines.Scan(); {
 		if strings.Contains(lines.Text(), `"best_ms"`) {
@@ -271,15 +261,9 @@ func TestCanceledPlansAreNotKept(t *testing.T) {
 
 // TestDeletedElsewhere has two services on one store: what one deletes, the other forgets.
 func TestDeletedElsewhere(t *testing.T) {
-	kept, err := store.Open(t.Context(), t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(store.Open(t.Context(), t.TempDir(), store.Options{}))(t)
 	defer kept.Close()
-	all, err := service.New(service.Options{Store: kept})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(service.New(service.Options{Store: kept}))(t)
 	defer all.Close(t.Context())
 	s, other := &server{t, all.Handler()}, start(t, service.Options{Store: kept})
 	id := s.made("")
@@ -430,9 +414,7 @@ func TestJudgingStops(t *testing.T) {
 		all[i].ShardingType = problem.DataParallel
 	}
 	var text bytes.Buffer
-	if err := plan.New(p, slices.Repeat([][]problem.Shard{all}, devices)).Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan.New(p, slices.Repeat([][]problem.Shard{all}, devices)).Write(&text))
 	judged := fmt.Sprintf(`{"plan": %s, "problem": {"tables_csv": %q}}`, &text, csv.String())
 	bodies := map[string]string{"/v1/price": judged, "/v1/validate": judged, "/v1/diff": fmt.Sprintf(`{"before": %s, "after": %s}`, &text, &text)}
 	s := start(t, service.Options{Limits: service.Limits{Memory: 256 * unit.MiB, Body: unit.MiB}})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/browser"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
 
@@ -36,10 +37,7 @@ func wideTables(n int) string {
 func paste(t *testing.T, p *browser.Page, tables string) {
 	t.Helper()
 	p.Click(`.own-tables`)
-	text, err := json.Marshal(tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(tables))(t)
 	p.Want(`document.querySelector("textarea[name=tables]").checkVisibility()`)
 	p.Value(fmt.Sprintf(`(() => { const e = document.querySelector("textarea[name=tables]"); e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})) })()`, text), new(any))
 }
@@ -47,10 +45,7 @@ func paste(t *testing.T, p *browser.Page, tables string) {
 // named is the quick plan of a model with a name.
 func named(s *server, name string) string {
 	s.Helper()
-	text, err := json.Marshal(name)
-	if err != nil {
-		s.Fatal(err)
-	}
+	text := must.Get(json.Marshal(name))(s)
 	return s.object(200, "POST", "/v1/plan", strings.Replace(quickBody, `"problem": {`, `"problem": {"name": `+string(text)+`, `, 1))["id"].(string)
 }
 

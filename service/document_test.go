@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
 
@@ -17,16 +18,11 @@ const page = "../docs/SERVICE.md"
 
 // TestDocumentListsEndpoints holds the table of docs/SERVICE.md to the description of the API.
 func TestDocumentListsEndpoints(t *testing.T) {
-	s, err := service.New(service.Options{Store: broken{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(service.Options{Store: broken{}}))(t)
 	var api struct {
 		Paths map[string]map[string]struct{ Summary string }
 	}
-	if err := json.Unmarshal(s.OpenAPI(), &api); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(s.OpenAPI(), &api))
 	var rows []string
 	for path, methods := range api.Paths {
 		for method, op := range methods {
@@ -40,14 +36,9 @@ func TestDocumentListsEndpoints(t *testing.T) {
 	})
 	table := "| method and path | what it does |\n|---|---|\n" + strings.Join(rows, "\n")
 	if *update {
-		if err := marks.Replace(page, "endpoints", []string{table}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, marks.Replace(page, "endpoints", []string{table}))
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	if part, ok := marks.Part(string(text), "endpoints"); !ok || part != table {
 		t.Errorf("the table of endpoints is out of date: go test ./service -run TestDocumentListsEndpoints -update")
 	}
@@ -55,10 +46,7 @@ func TestDocumentListsEndpoints(t *testing.T) {
 
 // TestDocumentListsMetrics wants every metric of the service in docs/SERVICE.md, and no other.
 func TestDocumentListsMetrics(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	s := start(t, service.Options{})
 	s.object(200, "POST", "/v1/plan", quickBody)
 	name := regexp.MustCompile(`(?m)^(neuroshard_\w+?)(_bucket|_count|_sum)?(\{| )`)

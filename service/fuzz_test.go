@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -14,10 +15,7 @@ import (
 // fuzzBody sends bodies to a route of a service that starts no jobs, and wants an answer that is no
 // error of the server.
 func fuzzBody(f *testing.F, path string, seeds ...string) {
-	all, err := service.New(service.Options{Store: empty{}, Limits: service.Limits{Body: unit.MiB, Tables: 100, Devices: 64, Cells: 16}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := must.Get(service.New(service.Options{Store: empty{}, Limits: service.Limits{Body: unit.MiB, Tables: 100, Devices: 64, Cells: 16}}))(f)
 	all.Close(context.Background())
 	handler := all.Handler() // once: it makes all routes and their schemas
 	for _, seed := range append(seeds, ``, `{`, `[]`, `null`, `{"problem": null}`, `{"problem": {"workload": "\ud800"}}`, `{"a": 1, "a": 2}`) {

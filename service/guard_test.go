@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
@@ -206,10 +207,7 @@ func TestBrokenStore(t *testing.T) {
 // TestMemoryOfBodiesReturns sends bodies with and without faults to each route: all memory of bodies is
 // free again.
 func TestMemoryOfBodiesReturns(t *testing.T) {
-	all, err := service.New(service.Options{Store: broken{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(service.New(service.Options{Store: broken{}}))(t)
 	defer all.Close(t.Context())
 	s := &server{t, all.Handler()}
 	for _, path := range []string{"/v1/plan", "/v1/price", "/v1/validate", "/v1/diff", "/v1/replan", "/v1/sweep", "/v1/nothing"} {
@@ -265,10 +263,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestStreamsAreLimited(t *testing.T) {
-	all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{Streams: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(service.New(service.Options{Store: broken{}, Limits: service.Limits{Streams: 1}}))(t)
 	s := &server{t, all.Handler()}
 	job := s.object(202, "POST", "/v1/plan?async=true", quickBody)["id"].(string)
 	all.Streams() <- struct{}{}
@@ -295,17 +290,11 @@ func TestClientsThatSendFirst(t *testing.T) {
 		"no token":  {service.Options{Token: "a-token-that-nobody-guesses"}, false, "401"},
 	} {
 		c.opt.Store = broken{}
-		all, err := service.New(c.opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(service.New(c.opt))(t)
 		if c.busy && !all.Bodies(all.BodyMemory()) {
 			t.Fatal("the memory is in use")
 		}
-		conn, err := net.Dial("tcp", listen(t, all))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", listen(t, all)))(t)
 		_, _ = fmt.Fprintf(conn, "POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
 		if _, err := conn.Write(body); err != nil {
 			t.Errorf("%s: sending the body: %v", what, err)
@@ -321,10 +310,7 @@ func TestClientsThatSendFirst(t *testing.T) {
 // listen serves a service over TCP, and returns its address.
 func listen(t *testing.T, all *service.Service) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := all.Server()
 	if server.ReadHeaderTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
 		t.Error("a limit of the server is missing")
@@ -338,10 +324,7 @@ func listen(t *testing.T, all *service.Service) string {
 func TestSlowClients(t *testing.T) {
 	// Only bodies that never end have a short limit, so that a loaded machine makes no other body late.
 	within := func(bodies time.Duration) string {
-		all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{BodyTime: bodies, Body: unit.KiB}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(service.New(service.Options{Store: broken{}, Limits: service.Limits{BodyTime: bodies, Body: unit.KiB}}))(t)
 		return listen(t, all)
 	}
 	short, long := within(50*time.Millisecond), within(time.Hour)
@@ -359,10 +342,7 @@ func TestSlowClients(t *testing.T) {
 		if c.want == "408" {
 			address = short
 		}
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address))(t)
 		go func() {
 			_, _ = fmt.Fprintf(conn, "POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", c.header, c.body)
 		}()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
 
@@ -19,10 +20,7 @@ func TestKeptProblemsPlanTheSame(t *testing.T) {
 		t.Errorf("got options %v of name %v, want seed 7, no limit of time and no name", options, kept["name"])
 	}
 	delete(kept, "options")
-	again, err := json.Marshal(map[string]any{"problem": kept, "options": options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(json.Marshal(map[string]any{"problem": kept, "options": options}))(t)
 	if second := s.object(200, "POST", "/v1/plan", string(again)); second["id"] != first["id"] || second["cached"] != true {
 		t.Errorf("got plan %v, cached %v, want %v, true", second["id"], second["cached"], first["id"])
 	}

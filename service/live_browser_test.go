@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/browser"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
 
@@ -25,9 +26,7 @@ func live(t *testing.T, opt service.Options) (url, id string) {
 		t.Fatalf("got status %d: %s", w.Code, w.Body)
 	}
 	var made struct{ ID string }
-	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(w.Body.Bytes(), &made))
 	return web.URL, made.ID
 }
 

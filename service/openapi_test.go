@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
 
@@ -20,48 +21,26 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // described returns the description of the API, and its schemas, compiled.
 func described(t *testing.T) (api map[string]any, compile func(pointer string) *jsonschema.Schema) {
 	t.Helper()
-	s, err := service.New(service.Options{Store: broken{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(service.Options{Store: broken{}}))(t)
 	api = map[string]any{}
-	if err := json.Unmarshal(s.OpenAPI(), &api); err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.OpenAPI()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(s.OpenAPI(), &api))
+	document := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(s.OpenAPI())))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("openapi.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("openapi.json", document))
 	return api, func(pointer string) *jsonschema.Schema {
 		t.Helper()
-		schema, err := c.Compile("openapi.json#" + pointer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return schema
+		return must.Get(c.Compile("openapi.json#" + pointer))(t)
 	}
 }
 
 // TestOpenAPI holds the description of the API to a golden file, so that a change of the API is seen.
 func TestOpenAPI(t *testing.T) {
-	s, err := service.New(service.Options{Store: broken{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(service.Options{Store: broken{}}))(t)
 	const golden = "testdata/openapi.json"
 	if *update {
-		if err := os.WriteFile(golden, s.OpenAPI(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, s.OpenAPI(), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if !bytes.Equal(s.OpenAPI(), want) {
 		t.Errorf("the description of the API changed: read the difference after go test ./service -update")
 	}
@@ -109,10 +88,7 @@ func TestSchemas(t *testing.T) {
 
 // TestAllRoutesAreDescribed wants every route in the description, but for the page and the description itself.
 func TestAllRoutesAreDescribed(t *testing.T) {
-	s, err := service.New(service.Options{Store: broken{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(service.Options{Store: broken{}}))(t)
 	api, _ := described(t)
 	var listed []string
 	for path, methods := range api["paths"].(map[string]any) {
@@ -157,20 +133,14 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 				t.Errorf("%s %s: got %d: %s", method, where, w.Code, w.Body)
 				continue
 			}
-			answer, err := jsonschema.UnmarshalJSON(w.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(jsonschema.UnmarshalJSON(w.Body))(t)
 			pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(path) + "/" + method + "/responses/200/content/application~1json/schema"
 			if err := compile(strings.NewReplacer("{", "%7B", "}", "%7D").Replace(pointer)).Validate(answer); err != nil {
 				t.Errorf("%s %s: %v", method, path, err)
 			}
 		}
 	}
-	refused, err := jsonschema.UnmarshalJSON(s.ask("POST", "/v1/plan", `{"problem": {"workload": "x"}}`).Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	refused := must.Get(jsonschema.UnmarshalJSON(s.ask("POST", "/v1/plan", `{"problem": {"workload": "x"}}`).Body))(t)
 	if err := compile("/components/schemas/Refusal").Validate(refused); err != nil {
 		t.Error(err)
 	}

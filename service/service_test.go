@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/service/store"
 )
@@ -23,17 +24,11 @@ type server struct {
 func start(t *testing.T, opt service.Options) *server {
 	t.Helper()
 	if opt.Store == nil {
-		kept, err := store.Open(t.Context(), t.TempDir(), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(store.Open(t.Context(), t.TempDir(), store.Options{}))(t)
 		t.Cleanup(func() { _ = kept.Close() })
 		opt.Store = kept
 	}
-	s, err := service.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(opt))(t)
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return &server{t, s.Handler()}
 }

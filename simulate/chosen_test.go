@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -64,17 +65,11 @@ func TestChosenBlocksEqualReference(t *testing.T) {
 		difference(t, "forward exchange", d, float64(got.ForwardComm), forward[d])
 		difference(t, "backward exchange", d, float64(got.BackwardComm), backward[d])
 	}
-	input, err := NewPricer(p).Input(l.shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(NewPricer(p).Input(l.shards))(t)
 	bags, lookups := make([]float64, n), make([]float64, n)
 	bags[0], bags[3], bags[5] = 1, 3, 1
 	lookups[0], lookups[3], lookups[5] = block(334).lookups/batch, block(334).lookups/batch+5, block(332).lookups/batch
-	want, err := NewDevice(x.device).InputComm(InputComm{PerHost: 4, Batch: batch, Bags: bags, Lookups: lookups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(NewDevice(x.device).InputComm(InputComm{PerHost: 4, Batch: batch, Bags: bags, Lookups: lookups}))(t)
 	near(t, "input exchange", input, want)
 }
 

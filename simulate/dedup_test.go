@@ -6,12 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // criteoRows are the rows of the tables of MLPerf's DLRM that have a block on each of eight devices.
@@ -113,10 +115,7 @@ func TestPooledAfterTheExchange(t *testing.T) {
 // TestDeduplicationSaves: a placement costs no more if indices are deduplicated, nor does its exchange
 // of indices.
 func TestDeduplicationSaves(t *testing.T) {
-	h100, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(hardware.ByName("h100-80"))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p := &problem.Problem{Batch: rapid.SampledFrom([]int{64, 4096, 65536}).Draw(t, "batch")}
 		p.Topology = hardware.Topology{Profile: h100, Devices: rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")}

@@ -4,11 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // directions_test.go tests which of two placements must cost more, for any sizes.
@@ -55,11 +57,7 @@ func drawPlaced(t *rapid.T) *placed {
 }
 
 func priced(t *rapid.T, l *placed) plan.Breakdown {
-	cost, err := NewPricer(l.p).Price(l.shards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cost
+	return must.Get(NewPricer(l.p).Price(l.shards))(t)
 }
 
 // TestPricesAreSound: times are finite, not negative, the same for each device by itself,

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // TestOverlap: the time that is left of a collective falls with the lead of the other
@@ -37,11 +39,7 @@ func TestOverlap(t *testing.T) {
 func TestDomain(t *testing.T) {
 	device := NewDevice(a100(t))
 	network := func(c Cluster) Network {
-		n, err := device.Network(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return must.Get(device.Network(c))(t)
 	}
 	times := func(n Network, joint bool) []unit.Millis {
 		reduceInHosts, reduceBetween := n.AllReduce(1e6)
@@ -82,15 +80,9 @@ func TestDomain(t *testing.T) {
 func TestFasterNetwork(t *testing.T) {
 	topology := hardware.Topology{Profile: a100(t), Devices: 16, DevicesPerHost: 8}
 	c := Cluster{Devices: 16, PerHost: 8, Batch: 1000}
-	usual, err := NewDevice(topology.Device()).Network(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	usual := must.Get(NewDevice(topology.Device()).Network(c))(t)
 	topology.NetworkBandwidth = unit.Bandwidth(2 * topology.Profile.NICGBps * 1e9)
-	fast, err := NewDevice(topology.Device()).Network(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fast := must.Get(NewDevice(topology.Device()).Network(c))(t)
 	if ratio := fast.NIC / usual.NIC; math.Abs(ratio-2) > 1e-12 {
 		t.Errorf("got a network %v times as fast, want 2", ratio)
 	}

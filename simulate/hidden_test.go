@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -57,14 +58,8 @@ func TestExposedCost(t *testing.T) {
 		{Forward: mostForward - beside/2, Replicas: true},
 		{Forward: 1e6, Backward: 1e6},
 	} {
-		exposed, err := pricer.Hiding(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := exposed.Price(shards)
-		if err != nil {
-			t.Fatal(err)
-		}
+		exposed := must.Get(pricer.Hiding(h))(t)
+		got := must.Get(exposed.Price(shards))(t)
 		free := h.Forward
 		if h.Replicas {
 			free += beside

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -74,11 +75,7 @@ func (l *placed) replicate(table int) *placed {
 
 func (l *placed) price(t testing.TB) plan.Breakdown {
 	t.Helper()
-	cost, err := NewPricer(l.p).Price(l.shards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cost
+	return must.Get(NewPricer(l.p).Price(l.shards))(t)
 }
 
 // tableOf returns a table of one feature; skewed accesses are Zipf's, the others
@@ -95,7 +92,7 @@ func tableOf(name string, rows int64, dim int, pooling float64, skewed bool) pro
 }
 
 func on(t testing.TB, name string, devices, perHost int, tables ...problem.Table) *problem.Problem {
-	return &problem.Problem{Tables: tables, Batch: 65536, Topology: hardware.Topology{Profile: profile(t, name), Devices: devices, DevicesPerHost: perHost}}
+	return &problem.Problem{Tables: tables, Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName(name))(t), Devices: devices, DevicesPerHost: perHost}}
 }
 
 func near(t testing.TB, what string, got, want unit.Millis) {
@@ -312,11 +309,7 @@ func TestNoAllToAllWithoutSlices(t *testing.T) {
 func TestInputOfKinds(t *testing.T) {
 	p := byHand(t, 4, 0, problem.SGD)
 	input := func(l *placed) unit.Millis {
-		got, err := NewPricer(p).Input(l.shards)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		return must.Get(NewPricer(p).Input(l.shards))(t)
 	}
 	want := func(bags, lookups []float64) unit.Millis {
 		t, _ := NewDevice(a100(t)).InputComm(InputComm{Batch: 100, Bags: bags, Lookups: lookups})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -89,10 +90,7 @@ func TestInputExchangeIsAnOption(t *testing.T) {
 	p := mixed(50, hardware.Topology{Profile: a100(t), Devices: 6, DevicesPerHost: 4})
 	shards := dealt(p)
 	pricer := NewPricer(p)
-	got, err := pricer.Input(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(pricer.Input(shards))(t)
 	// The host's wait and three starts over the network are the least.
 	least := unit.Micros(60 + 3*(20+20*math.Log2(6)))
 	if got < least {

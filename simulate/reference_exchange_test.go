@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -233,10 +234,7 @@ func TestInputExchangeEqualsReference(t *testing.T) {
 			bags := math.Floor(20 * rng.Float64())
 			c.Bags, c.Lookups = append(c.Bags, bags), append(c.Lookups, bags*50*rng.Float64())
 		}
-		got, err := NewDevice(p).InputComm(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(NewDevice(p).InputComm(c))(t)
 		x := refExchange{device: p, batch: float64(c.Batch), perHost: math.Min(float64(perHost), float64(ranks))}
 		x.columns, x.bytes = make([]float64, ranks), 0
 		want := .060 + x.allToAll()

@@ -5,23 +5,16 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
-func a100(t testing.TB) hardware.Profile { return profile(t, "a100-80") }
-
-func profile(t testing.TB, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
+func a100(t testing.TB) hardware.Profile { return must.Get(hardware.ByName("a100-80"))(t) }
 
 func ExampleDevice_Compute() {
 	profile, _ := hardware.ByName("a100-80")
@@ -89,7 +82,7 @@ func drawCounts(t *rapid.T, rows int64, batch int) access.Counts {
 }
 
 func TestCommErrors(t *testing.T) {
-	alone := NewDevice(profile(t, "rtx2080ti"))
+	alone := NewDevice(must.Get(hardware.ByName("rtx2080ti"))(t))
 	if _, err := alone.InputComm(InputComm{Batch: 512, PerHost: 2, Bags: make([]float64, 3), Lookups: make([]float64, 3)}); err == nil {
 		t.Error("input exchange over two hosts without a network: got no error")
 	}

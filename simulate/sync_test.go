@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -112,14 +113,8 @@ func TestReplicatedTablesOverAllGroups(t *testing.T) {
 	for _, interHost := range []bool{false, true} {
 		for _, replicas := range []int{2, 4, 8} {
 			g := replicated(t, replicas, interHost)
-			one, err := device.Network(Cluster{Devices: g.Devices, PerHost: g.PerHost(), Batch: 64, Replicas: g.Replicas, ReplicasPerDomain: g.ReplicasPerDomain})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all, err := device.Network(Cluster{Devices: 16, PerHost: 4, Batch: 64})
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must.Get(device.Network(Cluster{Devices: g.Devices, PerHost: g.PerHost(), Batch: 64, Replicas: g.Replicas, ReplicasPerDomain: g.ReplicasPerDomain}))(t)
+			all := must.Get(device.Network(Cluster{Devices: 16, PerHost: 4, Batch: 64}))(t)
 			inside, between := one.AllReduce(1e6)
 			wantInside, wantBetween := all.AllReduce(1e6)
 			if inside != wantInside || between != wantBetween {

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -23,7 +24,7 @@ func allOf(p *problem.Problem) []problem.Shard {
 // columns and the bags of one table fill the device. If they do not, tables share the cache,
 // and with own lanes more of them do; the formulas do not exclude that this costs more.
 func TestOwnLanesAreNotSlower(t *testing.T) {
-	a100 := profile(t, "a100-80")
+	a100 := must.Get(hardware.ByName("a100-80"))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: a100, Devices: 1}}
 		for i := range rapid.IntRange(1, 6).Draw(t, "tables") {

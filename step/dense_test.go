@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -45,10 +46,7 @@ func TestPresetSizes(t *testing.T) {
 		// 17,280 columns, averaged by 7: 2,469, and 25 dense features.
 		{"nvidia-synthetic-medium", (2494*1024 + 1024) + (1024*512 + 512) + (512*256 + 256) + (256*128 + 128) + 129, 2 * (2494*1024 + 1024*512 + 512*256 + 256*128 + 128), 1e-9},
 	} {
-		d, err := DenseByName(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(DenseByName(c.name))(t)
 		if got := d.Parameters(); got != c.parameters {
 			t.Errorf("%s: got %v parameters, want %v", c.name, got, c.parameters)
 		}
@@ -139,10 +137,7 @@ func TestDenseMemory(t *testing.T) {
 // The FLOP of DLRMv4's dense part are those of its source's formula: 2 a product, backward twice
 // the forward of weights, and 2.5 times that of causal attention.
 func TestDLRMv4(t *testing.T) {
-	d, err := DenseByName("mlperf-dlrmv4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(DenseByName("mlperf-dlrmv4"))(t)
 	flops := func(positions float64) float64 {
 		const layers, width, heads, head = 3, 512, 4, 128
 		weights := positions * width * heads * (4*head + 3*head)

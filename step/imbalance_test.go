@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -23,21 +24,12 @@ func TestLargestOf(t *testing.T) {
 
 // sequences returns a step of MLPerf's sequences, each table whole on one device.
 func sequences(t testing.TB, devices, each int, cv float64) Input {
-	w, err := workload.ByName("mlperf-dlrmv4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName("mlperf-dlrmv4"))(t)
 	p := w.Problem()
 	p.Topology = hardware.Topology{Profile: p.Topology.Profile, Devices: devices, DevicesPerHost: 8}
 	p.Batch = devices * each
-	dense, err := DenseByName("mlperf-dlrmv4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stack, err := StackByName("torchrec-base")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dense := must.Get(DenseByName("mlperf-dlrmv4"))(t)
+	stack := must.Get(StackByName("torchrec-base"))(t)
 	in := Input{Problem: &p, Dense: &dense, Stack: stack, LengthCV: cv, Shards: make([][]problem.Shard, devices)}
 	for i := range p.Tables {
 		in.Shards[i%devices] = append(in.Shards[i%devices], problem.Shard{Table: i, Rows: problem.Range{End: p.Tables[i].Rows}, Columns: problem.Range{End: int64(p.Tables[i].Dim)}})
@@ -48,14 +40,8 @@ func sequences(t testing.TB, devices, each int, cv float64) Input {
 // By hand: eight ranks of 1,024 samples that vary by 0.64 of their mean wait for a rank with
 // 1 + 0.64/32 * 1.4236 = 1.02847 times the mean length.
 func TestUnequalLengths(t *testing.T) {
-	even, err := Price(sequences(t, 8, 1024, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Price(sequences(t, 8, 1024, .64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	even := must.Get(Price(sequences(t, 8, 1024, 0)))(t)
+	got := must.Get(Price(sequences(t, 8, 1024, .64)))(t)
 	const longest = 1.028472
 	for name, pair := range map[string][2]float64{
 		"products":    {float64(got.Terms.GEMM), longest * float64(even.Terms.GEMM)},

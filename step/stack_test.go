@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/step"
@@ -25,10 +26,7 @@ func TestStackChanges(t *testing.T) {
 			"sharp":     func(s *step.Stack) { s.SHARP = !s.SHARP },
 			"constants": func(s *step.Stack) { s.Constants.Fixed++ },
 		} {
-			s, err := step.StackByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(step.StackByName(name))(t)
 			change(&s)
 			var changes []string
 			title := name

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -59,24 +60,14 @@ func placed(p *problem.Problem, parts []held) [][]problem.Shard {
 func mlperf(t testing.TB, stack, profile string, devices, perHost, batch int) Input {
 	t.Helper()
 	p := dlrm(t, profile, devices, perHost, batch)
-	d, err := DenseByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := StackByName(stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(DenseByName("mlperf-dlrm-dcnv2"))(t)
+	s := must.Get(StackByName(stack))(t)
 	return Input{Problem: p, Shards: placed(p, dealt(p)), Dense: &d, Stack: s}
 }
 
 func priced(t testing.TB, in Input) Times {
 	t.Helper()
-	got, err := Price(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return must.Get(Price(in))(t)
 }
 
 func near(t *testing.T, what string, got, want, off float64) {
@@ -144,10 +135,7 @@ func TestReplicasInAStep(t *testing.T) {
 		before := priced(t, in)
 		parts := slices.DeleteFunc(dealt(in.Problem), func(h held) bool { return h.table == 5 })
 		in.Shards = placed(in.Problem, append(parts, held{5, -1, 1}))
-		e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(EmbeddingsOf(in.Problem, in.Shards, in.Stack))(t)
 		weights := float64(in.Problem.Tables[5].Rows) * 128
 		got := priced(t, in)
 		near(t, string(parallel)+": all-reduce", float64(got.AllReduce/before.AllReduce), (16_044_545+weights)/16_044_545, 1e-9)
@@ -206,10 +194,7 @@ func TestExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	uniform.Constants.Between, uniform.Constants.Latency = 1, .06
-	e, err := EmbeddingsOf(p, shards, uniform)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(EmbeddingsOf(p, shards, uniform))(t)
 	// Device 0 sends two vectors of 256 bytes for 3/4 of 4,000 samples; 2/3 of it leaves the host.
 	bytes := 3. / 4 * 4000 * 2 * 256
 	near(t, "uniform", float64(e.ExchangeForward), bytes/3/340e6+bytes*2/3/(.8*48.5e6)+.06, 1e-9)
@@ -228,10 +213,7 @@ func TestExchanges(t *testing.T) {
 		bytes = c.sent * 4000 * 256
 		near(t, "uniform", float64(e.ExchangeForward), bytes/3/340e6+bytes*2/3/(.8*48.5e6)+.06, 1e-9)
 	}
-	hierarchical, err := StackByName("hugectr-hierarchical")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hierarchical := must.Get(StackByName("hugectr-hierarchical"))(t)
 	hierarchical.Constants.Between, hierarchical.Constants.Latency = 1, .06
 	if e, err = EmbeddingsOf(p, shards, hierarchical); err != nil {
 		t.Fatal(err)
@@ -250,19 +232,12 @@ func TestUniqueExchange(t *testing.T) {
 	unique.Features = []problem.Feature{{PoolingFactor: 100}} // each of 1,000 samples: they read all rows
 	shards := placed(p, []held{{0, 0, 1}, {1, 2, 1}})
 	for _, name := range []string{"hugectr", "hugectr-hierarchical"} {
-		stack, err := StackByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stack := must.Get(StackByName(name))(t)
 		stack.Constants.Between, stack.Constants.Latency = 1, .06
 		of := func(tables []problem.Table, shards [][]problem.Shard) Embeddings {
 			q := *p
 			q.Tables = tables
-			e, err := EmbeddingsOf(&q, shards, stack)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return e
+			return must.Get(EmbeddingsOf(&q, shards, stack))(t)
 		}
 		alone := of(p.Tables[:1], placed(p, []held{{0, 0, 1}}))
 		unique.IndexDedup = true
@@ -313,18 +288,12 @@ func TestHierarchyIsTheSimulatedOne(t *testing.T) {
 	left, right := whole(3, problem.ColumnWise), whole(3, problem.ColumnWise)
 	left.Columns.End, right.Columns.Start = 32, 32
 	shards[0] = append(shards[0], left, right, whole(4, problem.TableWise))
-	e, err := EmbeddingsOf(p, shards, stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(EmbeddingsOf(p, shards, stack))(t)
 	// Device 0 and its host have tables 0, 3 and 4: three vectors of 256 bytes.
 	network := p.Topology.Device().NICGBps * .95 * 1e6
 	want := .5*4000./2*3*256/(.9*340e6) + .5*4000./2*2/3*3*256/(.7*network) + .06
 	near(t, "step", float64(e.ExchangeForward), want, 1e-9)
-	b, err := simulate.NewPricer(p).Price(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(simulate.NewPricer(p).Price(shards))(t)
 	least := b.Devices[0].ForwardComm // contains the wait for the slowest device
 	for _, d := range b.Devices {
 		least = min(least, d.ForwardComm)
@@ -499,23 +468,14 @@ func TestFlatIsSimulated(t *testing.T) {
 // gradients.
 func TestFlatParts(t *testing.T) {
 	in := mlperf(t, "torchrec-base", "a100-80", 8, 8, 65536)
-	base, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(EmbeddingsOf(in.Problem, in.Shards, in.Stack))(t)
 	in.Stack.Backward = half()
-	shorter, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shorter := must.Get(EmbeddingsOf(in.Problem, in.Shards, in.Stack))(t)
 	if shorter.ExchangeForward != base.ExchangeForward || !(shorter.ExchangeBackward < base.ExchangeBackward) {
 		t.Errorf("got exchanges of %v and %v with gradients in fp16, want the forward's %v and a backward below %v", shorter.ExchangeForward, shorter.ExchangeBackward, base.ExchangeForward, base.ExchangeBackward)
 	}
 	in.Stack.Overlaps.Sort = true
-	sorted, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sorted := must.Get(EmbeddingsOf(in.Problem, in.Shards, in.Stack))(t)
 	if sorted.Forward != base.Forward || !(sorted.Backward < base.Backward) || sorted.Backward <= 0 {
 		t.Errorf("got a backward of %v with the sort hidden, want one between 0 and %v", sorted.Backward, base.Backward)
 	}
@@ -592,14 +552,8 @@ func TestErrorBarOfMeasured(t *testing.T) {
 func TestHiddenWhateverThePlacement(t *testing.T) {
 	for _, name := range StackNames() {
 		in := mlperf(t, name, "h100-80", 8, 8, 55296)
-		hidden, err := in.Hidden()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hidden := must.Get(in.Hidden())(t)
+		e := must.Get(EmbeddingsOf(in.Problem, in.Shards, in.Stack))(t)
 		if hidden.Replicas {
 			hidden.Forward += e.ReplicaForward
 			hidden.Backward += e.ReplicaBackward

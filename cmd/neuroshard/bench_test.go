@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/bench"
 )
 
@@ -20,14 +21,9 @@ import (
 func comparison(t *testing.T, more ...string) []string {
 	t.Helper()
 	const reference = "../../cost/prototype/testdata/"
-	text, err := os.ReadFile(reference + "tasks/d4_m64.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(reference + "tasks/d4_m64.txt"))(t)
 	tasks := filepath.Join(t.TempDir(), "tasks.txt")
-	if err := os.WriteFile(tasks, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:4], nil), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(tasks, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:4], nil), 0o666))
 	return append([]string{
 		"lab", "bench", "tasks", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--set", "compute_model=" + reference + "models/compute.pt",
 		"--set", "forward_model=" + reference + "models/comm_4_fw.pt", "--set", "backward_model=" + reference + "models/comm_4_bw.pt",
@@ -37,15 +33,8 @@ func comparison(t *testing.T, more ...string) []string {
 
 func readBench(t *testing.T, path string) *bench.Results {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := bench.ReadResults(path, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results
+	text := must.Get(os.ReadFile(path))(t)
+	return must.Get(bench.ReadResults(path, bytes.NewReader(text)))(t)
 }
 
 // TestBenchGoesOn interrupts a comparison again and again: each run goes on

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the outputs that the documents show")
@@ -80,10 +81,7 @@ func TestMemoryPicture(t *testing.T) {
 			t.Fatalf("%q: got exit code %d: %s", args, code, printed.String())
 		}
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	// The picture alone has neither the width nor the margins nor the colours of a page.
 	svg := regexp.MustCompile(`(?s)<svg [^>]*height="(\d+)".*?</svg>`).FindSubmatch(text)
 	colours := regexp.MustCompile(`(?s):root \{.*?\}`).Find(text)
@@ -93,14 +91,9 @@ func TestMemoryPicture(t *testing.T) {
 	got := fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"500\" height=\"%[1]s\" viewBox=\"0 0 500 %[1]s\"><style>%[2]s svg { background: var(--surface); }</style>%[3]s</svg>\n",
 		svg[1], colours, bytes.Replace(svg[0], []byte(`width="100%"`), []byte(`x="10" width="480"`), 1))
 	if *update {
-		if err := os.WriteFile(path, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got, 0o666))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is another picture than the page's (make it again: go test ./cmd/neuroshard -run TestMemoryPicture -update)", path)
 	}
@@ -140,10 +133,7 @@ func TestServiceOfTheTour(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set(request[2], request[3])
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"simulated_cost_ms"`)) {
 			t.Errorf("%s: got status %d, %v and %.300s, want a plan", request[0], answer.StatusCode, err, body)
@@ -165,14 +155,8 @@ func TestServiceOfTheTour(t *testing.T) {
 // runDocument runs the commands of a document that one of the given tests is to run, in order,
 // in a folder of their own with the examples, and compares what they print.
 func runDocument(t *testing.T, name string, by ...string) {
-	page, err := filepath.Abs("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(filepath.Abs("../../" + name))(t)
+	text := must.Get(os.ReadFile(page))(t)
 	lines := strings.Split(string(text), "\n")
 	commands, errs := shownCommands(name, lines)
 	for _, err := range errs {
@@ -183,14 +167,10 @@ func runDocument(t *testing.T, name string, by ...string) {
 	}
 
 	here := t.TempDir()
-	if err := os.CopyFS(filepath.Join(here, "examples"), os.DirFS("../../examples")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(here, "examples"), os.DirFS("../../examples")))
 	t.Chdir(here)
 	for _, match := range shownFile.FindAllStringSubmatch(string(text), -1) {
-		if err := os.WriteFile(match[1], []byte(match[2]), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(match[1], []byte(match[2]), 0o666))
 	}
 	var fresh []string
 	copied := 0
@@ -215,9 +195,7 @@ func runDocument(t *testing.T, name string, by ...string) {
 	}
 	if *update && !t.Failed() {
 		fresh = append(fresh, lines[copied:]...)
-		if err := os.WriteFile(page, []byte(strings.Join(fresh, "\n")), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(strings.Join(fresh, "\n")), 0o666))
 	}
 }
 

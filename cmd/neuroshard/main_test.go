@@ -28,6 +28,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -54,10 +55,7 @@ func TestScripts(t *testing.T) {
 func runScripts(t *testing.T, folder string) {
 	t.Helper()
 	absolute := func(path string) string {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path = must.Get(filepath.Abs(path))(t)
 		return path
 	}
 	folders := map[string]string{
@@ -250,10 +248,7 @@ func TestInterrupted(t *testing.T) {
 		ctx := &countdown{Context: context.Background()}
 		ctx.left.Store(asked)
 		r := runHere(ctx, quiet(), "plan", "workload:nvidia-synthetic-tiny", "--set", "threads=1", "--json", "-o", path)
-		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := must.Get(filepath.Glob(filepath.Join(filepath.Dir(path), "*")))(t)
 		switch r.code {
 		case exitOK:
 			if found == 0 || nothing == 0 {
@@ -262,20 +257,14 @@ func TestInterrupted(t *testing.T) {
 			return
 		case exitInterrupted:
 			found++
-			pl, err := plan.Load(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pl := must.Get(plan.Load(path))(t)
 			if got := pl.Provenance.Status; got != "interrupted" {
 				t.Errorf("after %d: got status %q, want interrupted", asked, got)
 			}
 			if !strings.Contains(strings.Join(pl.Provenance.Warnings, "\n"), "interrupted") {
 				t.Errorf("after %d: got warnings %q, want one of the interruption", asked, pl.Provenance.Warnings)
 			}
-			w, err := workload.ByName("nvidia-synthetic-tiny")
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(workload.ByName("nvidia-synthetic-tiny"))(t)
 			p := w.Problem()
 			if err := pl.Validate(&p); err != nil {
 				t.Errorf("after %d: %v", asked, err)
@@ -311,18 +300,13 @@ func TestSignal(t *testing.T) {
 }
 
 func interruptSearch(t *testing.T, signal os.Signal) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	for wait := 250 * time.Millisecond; wait < time.Minute; wait *= 2 {
 		path := filepath.Join(t.TempDir(), "plan.json")
 		cmd := exec.Command(program, "plan", "workload:nvidia-synthetic-small", "--set", "method=paper",
 			"--set", "beam_steps=100000", "--set", "beam_candidates=1000", "--set", "baselines=false", "-o", path)
 		cmd.Args[0] = "neuroshard" // for TestMain
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		time.Sleep(wait)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatalf("after %v the search was over already: %v", wait, err)
@@ -330,10 +314,7 @@ func interruptSearch(t *testing.T, signal os.Signal) {
 		_ = cmd.Wait() // its exit code says more
 		switch code := cmd.ProcessState.ExitCode(); code {
 		case exitInterrupted:
-			pl, err := plan.Load(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pl := must.Get(plan.Load(path))(t)
 			if got := pl.Provenance.Status; got != "interrupted" {
 				t.Errorf("got status %q, want interrupted", got)
 			}
@@ -520,9 +501,7 @@ func TestZeroOptions(t *testing.T) {
 	const tables = "name,rows,dim,pooling_factor,zipf,optimizer\na,1000,8,20,1,sgd\nb,500,8,20,1,sgd\nc,2000,4,100,1,sgd\n"
 	folder := t.TempDir()
 	source, file := filepath.Join(folder, "tables.csv"), filepath.Join(folder, "plan.json")
-	if err := os.WriteFile(source, []byte(tables), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte(tables), 0o666))
 	if r := runHere(t.Context(), quiet(), "plan", source, "--gpu", "h100-80", "--gpus", "4", "-o", file); r.code != exitOK {
 		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
 	}
@@ -536,10 +515,7 @@ func TestZeroOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := must.Get(neuroshard.Plan(t.Context(), p, neuroshard.Options{}))(t)
 	if got, want := ours.Plan.Predicted, commands.Predicted; got != want {
 		t.Errorf("got a cost of %v, want %v", got, want)
 	}

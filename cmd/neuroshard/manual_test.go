@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // TestCommandsPage wants docs/COMMANDS.md to be what the commands say of themselves.
@@ -14,14 +16,9 @@ func TestCommandsPage(t *testing.T) {
 		t.Fatalf("got exit code %d: %s", made.code, made.stderr)
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(made.stdout), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(made.stdout), 0o666))
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	if string(text) != made.stdout {
 		t.Errorf("docs/COMMANDS.md is not the commands' help (make it again: go run ./cmd/neuroshard manual --markdown docs/COMMANDS.md)")
 	}

@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // content returns a file of the checkout.
 func content(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(path.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path.Join("../..", name)))(t)
 	return string(text)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 )
 
@@ -17,9 +18,7 @@ func TestReplanInterrupted(t *testing.T) {
 	file := func(name string) string { return filepath.Join(folder, name) }
 	const one = `{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 1000, "dim": 16, "pooling_factor": 2}`
 	for name, text := range map[string]string{"tables.json": one + `]}`, "more.json": one + `, {"name": "b", "rows": 10, "dim": 16, "pooling_factor": 2}]}`} {
-		if err := os.WriteFile(file(name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file(name), []byte(text), 0o666))
 	}
 	if r := runHere(t.Context(), quiet(), "plan", file("tables.json"), "--gpus", "2", "--gpu", "a100-80", "--set", "baselines=false", "-o", file("old.json")); r.code != exitOK {
 		t.Fatal(r.stderr)

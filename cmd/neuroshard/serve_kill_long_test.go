@@ -14,15 +14,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // TestKilledServer kills a server while four clients send requests, again and again: each time that it starts, it has every plan
 // that a client received.
 func TestKilledServer(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	data := t.TempDir()
 	var sent atomic.Int64
 	var received sync.Map

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/words"
 )
 
@@ -68,22 +69,13 @@ func (s *testServer) end() {
 // ask sends a request and returns the status and the answer.
 func (s *testServer) ask(method, url, body string, header http.Header) (int, string) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body)))(s)
 	for key, values := range header {
 		r.Header[key] = values
 	}
-	answer, err := s.client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	answer := must.Get(s.client.Do(r))(s)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(answer.Body))(s)
 	return answer.StatusCode, string(text)
 }
 
@@ -123,10 +115,7 @@ func TestServiceDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it runs all commands of a document")
 	}
-	page, err := os.ReadFile("../../docs/SERVICE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/SERVICE.md"))(t)
 	s := startServer(t, "--data", t.TempDir())
 	ids := map[string]string{}
 	count := 0
@@ -158,10 +147,7 @@ func TestServeWritesThePlanOfPlan(t *testing.T) {
 	if code := run(t.Context(), nil, io.Discard, &stderr, []string{"plan", "workload:criteo-kaggle", "--gpus", "2", "--seed", "5", "--set", "max_evaluations=500", "-o", file}, system()); code != exitOK {
 		t.Fatalf("got exit code %d: %s", code, &stderr)
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	const body = `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"seed": 5, "max_evaluations": 500}}`
 	header := http.Header{"Content-Type": {"application/json"}}
 	for _, cached := range []bool{false, true} {
@@ -211,9 +197,7 @@ func TestServeWithoutAQueue(t *testing.T) {
 func TestServeWithTokenAndTLS(t *testing.T) {
 	folder := t.TempDir()
 	token, cert, key := filepath.Join(folder, "token"), filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	if err := os.WriteFile(token, []byte("a-token-of-the-test\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(token, []byte("a-token-of-the-test\n"), 0o600))
 	root := certificate(t, cert, key)
 	s := startServer(t, "--data", filepath.Join(folder, "plans"), "--token-file", token, "--tls-cert", cert, "--tls-key", key, "--log", "json")
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: root}, ForceAttemptHTTP2: true}}
@@ -236,31 +220,17 @@ func TestServeWithTokenAndTLS(t *testing.T) {
 // certificate writes a certificate of 127.0.0.1 with its key, and returns it as a root.
 func certificate(t *testing.T, cert, key string) *x509.CertPool {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(x509.ParseCertificate(der))(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return pool

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // sweptTables is a small sweep: four cells.
@@ -28,10 +30,7 @@ func TestSweepInterrupted(t *testing.T) {
 	if r := sweepHere(t, t.Context(), quiet(), append(sweptTables, "-o", whole)...); r.code != exitOK {
 		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
 	}
-	want, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(whole))(t)
 	some, nothing := 0, 0
 	for asked := int64(0); asked < 1<<30; asked = 2*asked + 1 {
 		folder := t.TempDir()
@@ -39,10 +38,7 @@ func TestSweepInterrupted(t *testing.T) {
 		ctx := &countdown{Context: context.Background()}
 		ctx.left.Store(asked)
 		r := sweepHere(t, ctx, quiet(), append(sweptTables, "--set", "threads=1", "-o", path)...)
-		left, err := filepath.Glob(filepath.Join(folder, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := must.Get(filepath.Glob(filepath.Join(folder, "*")))(t)
 		switch r.code {
 		case exitOK:
 			if some == 0 || nothing == 0 {
@@ -79,10 +75,7 @@ func TestSweepExamples(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no sh")
 	}
-	examples, err := filepath.Abs("../../examples/sweep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := must.Get(filepath.Abs("../../examples/sweep"))(t)
 	var job struct {
 		Spec struct {
 			Completions int
@@ -96,13 +89,8 @@ func TestSweepExamples(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(examples, "kubernetes.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &job); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(examples, "kubernetes.yaml")))(t)
+	must.Do(t, yaml.Unmarshal(text, &job))
 	container := job.Spec.Template.Spec.Containers[0]
 	if container.Env[0].Name != "PARTS" || container.Env[0].Value != "8" || job.Spec.Completions != 8 {
 		t.Errorf("got %d completions and %v, want the same number of parts", job.Spec.Completions, container.Env)

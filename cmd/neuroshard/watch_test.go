@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // printed is an output that a test reads while a command writes it.
@@ -63,14 +65,9 @@ func TestWatchFollows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "times.jsonl")
 	write := func(text string, flag int) {
 		t.Helper()
-		f, err := os.OpenFile(file, flag|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(file, flag|os.O_CREATE|os.O_WRONLY, 0o600))(t)
 		defer f.Close()
-		if _, err := io.WriteString(f, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(f, text))(t)
 	}
 	write(lines(0, 1000, 1), 0)
 	ctx, stop := context.WithCancel(t.Context())

@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 
 	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 func sample() *Model {
@@ -35,15 +37,10 @@ func write(t *testing.T, m *Model) (folder string, files fstest.MapFS) {
 	t.Helper()
 	root := t.TempDir()
 	folder = filepath.Join(root, "deep", "m")
-	if err := m.Write(folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(folder))
 	files = fstest.MapFS{}
 	for _, name := range []string{WeightsName, ManifestName} {
-		data, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		files["m/"+name] = &fstest.MapFile{Data: data}
 	}
 	return folder, files
@@ -82,10 +79,7 @@ func sameTensor(a, b Tensor) bool {
 func TestWriteAndRead(t *testing.T) {
 	m := sample()
 	folder, files := write(t, m)
-	got, err := Read(os.DirFS(filepath.Dir(folder)), "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Read(os.DirFS(filepath.Dir(folder)), "m"))(t)
 	if !sameModel(got, m) {
 		t.Errorf("got %+v, want %+v", got, m)
 	}
@@ -119,10 +113,7 @@ func TestWriteAndRead(t *testing.T) {
 // checkFolder reports anything in the folder beside the two files.
 func checkFolder(t *testing.T, folder string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		if e.Name() != WeightsName && e.Name() != ManifestName {
 			t.Errorf("%s is left behind", e.Name())
@@ -151,13 +142,8 @@ func TestReadsWhatItWrites(t *testing.T) {
 		m.Manifest.Profile = rapid.String().Draw(t, "profile")
 		m.Manifest.Compute.LaunchForwardMS = rapid.Float64().Draw(t, "launch")
 		m.Manifest.Card.Seed = rapid.Uint64().Draw(t, "seed")
-		if err := m.Write(filepath.Join(root, "m")); err != nil {
-			t.Fatal(err)
-		}
-		got, err := Read(os.DirFS(root), "m")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Write(filepath.Join(root, "m")))
+		got := must.Get(Read(os.DirFS(root), "m"))(t)
 		if !sameModel(got, m) {
 			t.Fatalf("got %+v, want %+v", got, m)
 		}
@@ -218,9 +204,7 @@ func TestSealTellsModelsApart(t *testing.T) {
 	m = sample()
 	m.Manifest.Format, m.Manifest.Version, m.Manifest.ID = "x", 99, "y"
 	want := sample()
-	if err := errors.Join(m.Seal(), want.Seal()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(m.Seal(), want.Seal()))
 	if m.Manifest.ID != want.Manifest.ID {
 		t.Errorf("got id %q, want %q: format, version and id are not the caller's", m.Manifest.ID, want.Manifest.ID)
 	}
@@ -361,9 +345,7 @@ func TestWriteRefuses(t *testing.T) {
 		}
 		got, err := Read(os.DirFS(filepath.Dir(folder)), "m")
 		want := sample()
-		if err := want.Seal(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, want.Seal())
 		if err != nil || !sameModel(got, want) {
 			t.Errorf("%s: got %+v, %v, want the old model", c.name, got, err)
 		}
@@ -377,12 +359,8 @@ func TestWriteFails(t *testing.T) {
 	for _, blocked := range []string{WeightsName, ManifestName} {
 		folder, _ := write(t, sample())
 		// A folder in the file's place cannot be replaced, not even by root.
-		if err := os.Remove(filepath.Join(folder, blocked)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(folder, blocked, "in the way"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(folder, blocked)))
+		must.Do(t, os.MkdirAll(filepath.Join(folder, blocked, "in the way"), 0o777))
 		m := sample()
 		m.Tensors[0].Data[0] = 9
 		if err := m.Write(folder); err == nil {
@@ -394,9 +372,7 @@ func TestWriteFails(t *testing.T) {
 		checkFolder(t, folder)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("mine"), 0o644))
 	if err := sample().Write(file); err == nil {
 		t.Error("a file in the folder's place: got no error")
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // file returns a safetensors file of that header and those values.
@@ -21,10 +23,7 @@ func file(header string, values ...float32) []byte {
 
 // The bytes of a file, one by one: the format is not ours to change.
 func TestEncode(t *testing.T) {
-	got, err := encode([]Tensor{{"b", []int{1, 2}, []float32{1, -2}}, {"a", nil, []float32{0.5}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(encode([]Tensor{{"b", []int{1, 2}, []float32{1, -2}}, {"a", nil, []float32{0.5}}}))(t)
 	header := `{"a":{"dtype":"F32","shape":[],"data_offsets":[8,12]},"b":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}`
 	for len(header)%8 != 0 {
 		header += " "
@@ -38,11 +37,8 @@ func TestEncode(t *testing.T) {
 
 // A file as huggingface/safetensors writes it: metadata, spaces, another order.
 func TestDecode(t *testing.T) {
-	got, err := decode(file(`{"__metadata__": {"format":"pt"}, "z": {"dtype":"F32", "shape":[2], "data_offsets":[4,12]}, "empty": {"dtype":"F32","shape":[0,7],"data_offsets":[4,4]},
-		"y": {"data_offsets":[0,4], "shape":[1,1], "dtype":"F32"} }   `, 1, 2, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(decode(file(`{"__metadata__": {"format":"pt"}, "z": {"dtype":"F32", "shape":[2], "data_offsets":[4,12]}, "empty": {"dtype":"F32","shape":[0,7],"data_offsets":[4,4]},
+		"y": {"data_offsets":[0,4], "shape":[1,1], "dtype":"F32"} }   `, 1, 2, 3)))(t)
 	want := []Tensor{{"y", []int{1, 1}, []float32{1}}, {"empty", []int{0, 7}, nil}, {"z", []int{2}, []float32{2, 3}}}
 	if len(got) != len(want) {
 		t.Fatalf("got %+v, want %+v", got, want)
@@ -117,10 +113,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	good, err := encode(sample().Tensors)
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(encode(sample().Tensors))(f)
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add(file(`{}`))
@@ -143,10 +136,7 @@ func FuzzDecode(f *testing.F) {
 		if total > len(data) {
 			t.Fatalf("got %d bytes of tensors from a file of %d", total, len(data))
 		}
-		again, err := encode(tensors)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(encode(tensors))(t)
 		back, err := decode(again)
 		if err != nil || len(back) != len(tensors) {
 			t.Fatalf("got %d tensors, %v, after writing %d", len(back), err, len(tensors))

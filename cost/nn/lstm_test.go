@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // sequences is a batch for an LSTM, with a state to start from.
@@ -80,10 +82,7 @@ func TestLSTM(t *testing.T) {
 	} {
 		what := fmt.Sprintf("%+v", size)
 		random := rand.New(rand.NewPCG(uint64(i), 31))
-		net, err := NewLSTM(size.in, size.hidden, size.layers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(NewLSTM(size.in, size.hidden, size.layers))(t)
 		copy(net.Weights(), normal(random, len(net.Weights())))
 		in := randomSequences(random, net, size.steps, size.count)
 		if i == 0 {
@@ -156,10 +155,7 @@ func TestLSTM(t *testing.T) {
 }
 
 func TestLSTMParams(t *testing.T) {
-	net, err := NewLSTM(3, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(NewLSTM(3, 2, 2))(t)
 	var b strings.Builder
 	for _, p := range net.Params() {
 		fmt.Fprintf(&b, "%s %v %d\n", p.Name, p.Shape, len(p.Data))

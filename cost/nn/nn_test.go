@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // The plain nets, in float64, straight from the formulas: the oracle.
@@ -99,10 +101,7 @@ func randomSets(random *rand.Rand, c SetConfig, sets, most int) Sets {
 
 func newSet(t testing.TB, c SetConfig, seed uint64) *SetNet {
 	t.Helper()
-	net, err := NewSetNet(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(NewSetNet(c))(t)
 	net.Init(seed)
 	random := rand.New(rand.NewPCG(seed, 99))
 	for _, p := range net.Params() {
@@ -240,10 +239,7 @@ func TestMLP(t *testing.T) {
 	} {
 		sizes := c.sizes
 		random := rand.New(rand.NewPCG(uint64(i), 6))
-		net, err := NewMLP(sizes...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(NewMLP(sizes...))(t)
 		if c.rectified {
 			net.RectifyLast()
 		}
@@ -294,10 +290,7 @@ func TestMLP(t *testing.T) {
 // A frozen workspace predicts what others predict, also from another workspace that shares its
 // weights, and sees new weights after the next Freeze.
 func TestFreeze(t *testing.T) {
-	net, err := NewMLP(3, 8, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(NewMLP(3, 8, 2))(t)
 	net.Init(1)
 	x, before, got := []float32{1, -2, 3}, make([]float32, 2), make([]float32, 2)
 	var plain, frozen, shared MLPWorkspace
@@ -333,10 +326,7 @@ func TestSetProperties(t *testing.T) {
 		}
 		seed := rapid.Uint64().Draw(t, "seed")
 		random := rand.New(rand.NewPCG(seed, 0))
-		net, err := NewSetNet(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(NewSetNet(c))(t)
 		net.Init(seed)
 		in := randomSets(random, c, rapid.IntRange(1, 8).Draw(t, "sets"), 30)
 		out := make([]float32, in.Len()*c.Out)
@@ -402,10 +392,7 @@ func TestSameBytesForAnyWorkers(t *testing.T) {
 	}
 
 	trainMLP := func(workers int) []float32 {
-		net, err := NewMLP(10, 20, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(NewMLP(10, 20, 2))(t)
 		net.Init(1)
 		trainer := NewMLPTrainer(net, 7, workers)
 		adam := NewAdam(1e-2)
@@ -456,7 +443,7 @@ func TestAdam(t *testing.T) {
 
 func TestInit(t *testing.T) {
 	c := SetConfig{In: 50, Hidden: 128, Embed: 32, Scalars: 4, Head: 64, Out: 2, Biases: true}
-	a, b, other := mustSet(t, c), mustSet(t, c), mustSet(t, c)
+	a, b, other := must.Get(NewSetNet(c))(t), must.Get(NewSetNet(c))(t), must.Get(NewSetNet(c))(t)
 	a.Init(1)
 	b.Init(1)
 	other.Init(2)
@@ -477,15 +464,6 @@ func TestInit(t *testing.T) {
 	}
 }
 
-func mustSet(t *testing.T, c SetConfig) *SetNet {
-	t.Helper()
-	net, err := NewSetNet(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return net
-}
-
 func TestParams(t *testing.T) {
 	describe := func(tensors []Tensor) string {
 		var b strings.Builder
@@ -494,7 +472,7 @@ func TestParams(t *testing.T) {
 		}
 		return b.String()
 	}
-	homogeneous := mustSet(t, SetConfig{In: 3, Hidden: 4, Embed: 5, Scalars: 2, Head: 6, Out: 1})
+	homogeneous := must.Get(NewSetNet(SetConfig{In: 3, Hidden: 4, Embed: 5, Scalars: 2, Head: 6, Out: 1}))(t)
 	if got, want := describe(homogeneous.Params()), `table_mlp.0.weight [4 3] 12
 table_mlp.0.bias [4] 4
 table_mlp.2.weight [5 4] 20
@@ -504,10 +482,7 @@ head.2.weight [1 6] 6
 `; got != want {
 		t.Errorf("set net: got\n%swant\n%s", got, want)
 	}
-	mlp, err := NewMLP(3, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mlp := must.Get(NewMLP(3, 4, 2))(t)
 	if got, want := describe(mlp.Params()), "0.weight [4 3] 12\n0.bias [4] 4\n2.weight [2 4] 8\n2.bias [2] 2\n"; got != want {
 		t.Errorf("MLP: got\n%swant\n%s", got, want)
 	}
@@ -532,7 +507,7 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func TestWrongBatchesPanic(t *testing.T) {
-	net := mustSet(t, SetConfig{In: 2, Hidden: 3, Embed: 3, Scalars: 1, Head: 3, Out: 1})
+	net := must.Get(NewSetNet(SetConfig{In: 2, Hidden: 3, Embed: 3, Scalars: 1, Head: 3, Out: 1}))(t)
 	out := make([]float32, 1)
 	for name, in := range map[string]Sets{
 		"short X":         {X: make([]float32, 3), Offsets: []int32{0, 2}, Scalars: make([]float32, 1)},

@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -46,10 +47,7 @@ func TestCommandMakesTheModelAgain(t *testing.T) {
 	if err := flags.Parse(words[2:]); err != nil || simulated != name {
 		t.Fatalf("command %q: got profile %q, error %v", shipped.Manifest.Command, simulated, err)
 	}
-	profile, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName(name))(t)
 	again, _, err := lab.Simulate(context.Background(), profile, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +75,8 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 	const seed = 20_260_101
 	for _, name := range pretrained.Profiles() {
 		t.Run(name, func(t *testing.T) {
-			profile, err := hardware.ByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file, err := pretrained.File(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			profile := must.Get(hardware.ByName(name))(t)
+			file := must.Get(pretrained.File(name))(t)
 			data := train.Data{
 				Compute: design.Compute(seed, 2000, 8_000, 1, design.MaxShards),
 				Large:   design.Compute(seed+1, 2000, 2_000, 100, 200),
@@ -94,21 +86,14 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 				for i := range set.Samples {
 					set.Samples[i].Split = dataset.Test
 				}
-				if err := collect.SimulateCompute(context.Background(), set, profile, 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, collect.SimulateCompute(context.Background(), set, profile, 0))
 			}
 			for i := range data.Comm.Samples {
 				data.Comm.Samples[i].Split = dataset.Test
 			}
-			if err := collect.SimulateComm(context.Background(), data.Comm, profile, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, collect.SimulateComm(context.Background(), data.Comm, profile, 0))
 			id := file.Manifest.ID
-			report, err := train.Judge(file, data, runtime.GOMAXPROCS(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(train.Judge(file, data, runtime.GOMAXPROCS(0)))(t)
 			if file.Manifest.ID != id {
 				t.Errorf("judging changed the model's id to %q, want %q", file.Manifest.ID, id)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -32,10 +33,7 @@ func TestEveryModelKeepsItsPromises(t *testing.T) {
 	ids := map[string]string{}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			file, err := pretrained.File(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(pretrained.File(name))(t)
 			m := file.Manifest
 			if other, ok := ids[m.ID]; ok {
 				t.Errorf("id %q is that of %q, too", m.ID, other)
@@ -70,14 +68,8 @@ func TestEveryModelKeepsItsPromises(t *testing.T) {
 			if want := "neuroshard train --simulate " + name + " --samples 100000 --seed 1"; m.Command != want {
 				t.Errorf("got command %q, want %q", m.Command, want)
 			}
-			model, err := cost.Load(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			profile, err := hardware.ByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			model := must.Get(cost.Load(file))(t)
+			profile := must.Get(hardware.ByName(name))(t)
 			if err := model.FitsProfile(hardware.Topology{Profile: profile, Devices: 8}); err != nil {
 				t.Errorf("one host: %v", err)
 			}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -42,10 +43,7 @@ var methods = map[string]search.Method{
 
 func open(t testing.TB, path ...string) *os.File {
 	t.Helper()
-	f, err := os.Open(filepath.Join(append([]string{"testdata"}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(append([]string{"testdata"}, path...)...)))(t)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -60,24 +58,14 @@ func file(t testing.TB, path ...string) prototype.File {
 
 func models(t testing.TB, ending string) *prototype.Models {
 	t.Helper()
-	m, err := prototype.Load(file(t, "models", "compute"+ending), file(t, "models", "comm_4_fw"+ending), file(t, "models", "comm_4_bw"+ending))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(prototype.Load(file(t, "models", "compute"+ending), file(t, "models", "comm_4_fw"+ending), file(t, "models", "comm_4_bw"+ending)))(t)
 }
 
 // pool reads the pool of tables, every one at dim 64 until a task says better.
 func pool(t testing.TB) []problem.Table {
 	t.Helper()
-	z, err := gzip.NewReader(open(t, "table_configs.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, err := input.Tables("table_configs.json", z, input.Options{DefaultDim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(open(t, "table_configs.json.gz")))(t)
+	tables := must.Get(input.Tables("table_configs.json", z, input.Options{DefaultDim: 64}))(t)
 	if len(tables.Tables) != 856 {
 		t.Fatalf("got %d tables, want 856", len(tables.Tables))
 	}
@@ -87,10 +75,7 @@ func pool(t testing.TB) []problem.Table {
 // problems returns the problems of a setting, in the order of its tasks.
 func problems(t testing.TB, tables []problem.Table, setting string) []*problem.Problem {
 	t.Helper()
-	tasks, err := prototype.ReadTasks(setting, open(t, "tasks", setting+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(prototype.ReadTasks(setting, open(t, "tasks", setting+".txt")))(t)
 	if len(tasks.Tasks) != 30 {
 		t.Fatalf("%s: got %d tasks, want 30", setting, len(tasks.Tasks))
 	}
@@ -108,10 +93,7 @@ func problems(t testing.TB, tables []problem.Table, setting string) []*problem.P
 func results(t testing.TB, setting, method string) []prototype.Result {
 	t.Helper()
 	name := setting + "_" + method + ".json.gz"
-	list, err := prototype.ReadResults(name, open(t, "results", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(prototype.ReadResults(name, open(t, "results", name)))(t)
 	if len(list) != 30 {
 		t.Fatalf("%s: got %d results, want 30", name, len(list))
 	}
@@ -138,10 +120,7 @@ func TestCostsOfSavedPlans(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s %s task %d: %v", setting, method, record.Task, err)
 				}
-				estimates, err := m.NewEstimates(p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				estimates := must.Get(m.NewEstimates(p))(t)
 				plans++
 				worstPlain = max(worstPlain, compareParts(t, &record, shards, m.PredictShards(p, shards)))
 				worstFast = max(worstFast, compareParts(t, &record, shards, estimates.Price(shards)))
@@ -212,10 +191,7 @@ func TestScorerConforms(t *testing.T) {
 	}
 	for name, p := range tasks {
 		t.Run(name, func(t *testing.T) {
-			estimates, err := m.NewEstimates(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			estimates := must.Get(m.NewEstimates(p))(t)
 			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer() }, nil)
 		})
 	}
@@ -361,22 +337,14 @@ func TestTinyOptimum(t *testing.T) {
 			Assignment []int   `json:"optimum_assignment"`
 		} `json:"tasks"`
 	}
-	data, err := io.ReadAll(open(t, "tiny_optimum.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(open(t, "tiny_optimum.json")))(t)
+	must.Do(t, json.Unmarshal(data, &list))
 	list.Tasks = list.Tasks[:len(list.Tasks)/min(everyTask, 3)]
 	reached := map[search.Method]int{}
 	below := map[search.Method]int{}
 	gap := map[search.Method]float64{}
 	for i, task := range list.Tasks {
-		p, err := task.Problem(tables, task.Devices, unit.Bytes(task.MemoryGiB*float64(unit.GiB)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(task.Problem(tables, task.Devices, unit.Bytes(task.MemoryGiB*float64(unit.GiB))))(t)
 		shards := make([][]problem.Shard, task.Devices)
 		for table, d := range task.Assignment {
 			shards[d] = append(shards[d], p.Whole(table))
@@ -413,10 +381,7 @@ func TestTinyOptimum(t *testing.T) {
 func TestEstimatesRefuse(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
 	task := prototype.Task{TableIDs: []int{1, 2}, Dims: []int{16, 16}}
-	p, err := task.Problem(tables, 8, 4*unit.GiB)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(task.Problem(tables, 8, 4*unit.GiB))(t)
 	if _, err := m.NewEstimates(p); err == nil || !strings.Contains(err.Error(), "4 devices, the problem has 8") {
 		t.Errorf("8 devices: got %v, want an error of the number of devices", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
@@ -78,13 +79,9 @@ func TestArchiveRefuses(t *testing.T) {
 		var b bytes.Buffer
 		z := zip.NewWriter(&b)
 		for _, name := range files {
-			if _, err := z.Create(name); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(z.Create(name))(t)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, z.Close())
 		return b.Bytes()
 	}
 	for _, c := range []struct {
@@ -113,10 +110,7 @@ const onesNet = `{"dtype": "float32", "ndevices": 1, "feature_names": ["dim_0"],
 {"name": "hidden.0", "out": 1, "in": 1, "weight": [3], "bias": [4]}]}`
 
 func TestJSONNet(t *testing.T) {
-	n, err := ReadCommNet("net.json", strings.NewReader(onesNet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(ReadCommNet("net.json", strings.NewReader(onesNet)))(t)
 	if got := n.Predict([]float64{5}, nil); len(got) != 1 || got[0] != 10 {
 		t.Errorf("got %v, want [10]: (5-1)/2 * 3 + 4", got)
 	}
@@ -144,10 +138,7 @@ func TestJSONNet(t *testing.T) {
 
 func TestLoadRefusesMixedNets(t *testing.T) {
 	open := func(name string) File {
-		data, err := os.ReadFile(filepath.Join("testdata", "models", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", "models", name)))(t)
 		return File{name, bytes.NewReader(data)}
 	}
 	for _, c := range []struct {
@@ -214,10 +205,7 @@ func TestTextFiles(t *testing.T) {
 func seeds(f *testing.F) {
 	random := rand.New(rand.NewPCG(9, 9))
 	for _, name := range []string{"compute.pt", "comm_4_bw.pt"} {
-		data, err := os.ReadFile(filepath.Join("testdata", "models", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", "models", name)))(f)
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 		f.Add(data[len(data)/2:])

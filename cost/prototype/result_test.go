@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -21,10 +22,7 @@ func twoTables() *problem.Problem {
 // A split halves an entry and appends the other half, as often as stated.
 func TestPlacement(t *testing.T) {
 	r := Result{Steps: []int{0, 2, 1}, Shards: [][]int{{0, 3}, {2, 1, 4}}}
-	shards, err := r.Placement(twoTables())
-	if err != nil {
-		t.Fatal(err)
-	}
+	shards := must.Get(r.Placement(twoTables()))(t)
 	shard := func(table int, start, end int64) problem.Shard {
 		return problem.Shard{Table: table, Rows: problem.Range{Start: 0, End: 100}, Columns: problem.Range{Start: start, End: end}}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -20,10 +21,7 @@ import (
 // TestBeatsTorchRecsPlanner plans the scenarios that TorchRec's planner was run on: no
 // plan may cost more, by TorchRec's own formulas, than the best of its default planner.
 func TestBeatsTorchRecsPlanner(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	for name, theirs := range map[string]float64{ // ms, of TorchRec 1.6.1 within 200 s
 		"dlrm_8x80_none":    4.173,
 		"dlrm_8x40_adagrad": 5.029,
@@ -32,25 +30,14 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("..", "..", "problem", "input", "testdata", "scenarios", name+".json")
-			f, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Open(file))(t)
 			defer f.Close()
-			tables, err := input.Tables(file, f, input.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tables := must.Get(input.Tables(file, f, input.Options{}))(t)
 			p := &problem.Problem{Tables: tables.Tables, Topology: tables.Cluster.Topology, Batch: tables.Batch}
 			p.Topology.Profile = profile
-			if err := input.Check(p, tables, *tables.Cluster); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, input.Check(p, tables, *tables.Cluster))
 			options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{ShardingTypes: problem.ShardingTypes()}}
-			found, err := neuroshard.Plan(context.Background(), p, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := must.Get(neuroshard.Plan(context.Background(), p, options))(t)
 			if err := found.Plan.Validate(p); err != nil {
 				t.Error(err)
 			}
@@ -69,18 +56,12 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 // where one table may have one sharding type only, the plan costs no less than without that
 // constraint.
 func TestConstraintsMakeNoPlanCheaper(t *testing.T) {
-	profile, err := hardware.ByName("v100-32")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("v100-32"))(t)
 	draw := rand.New(rand.NewPCG(39, 0))
 	types := []problem.ShardingType{problem.TableWise, problem.RowWise, problem.DataParallel}
 	cost := func(p problem.Problem) float64 {
 		options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{ShardingTypes: types}}
-		found, err := neuroshard.Plan(context.Background(), &p, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(neuroshard.Plan(context.Background(), &p, options))(t)
 		return float64(found.Plan.Predicted)
 	}
 	for task := 1; task < 4; task++ {

@@ -4,14 +4,16 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 var _ search.Scorer = (*torchrec.Scorer)(nil)
@@ -31,10 +33,7 @@ func mixed(devices, perHost int) *problem.Problem {
 }
 
 func TestConformance(t *testing.T) {
-	w, err := workload.ByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName("mlperf-dlrm-dcnv2"))(t)
 	published := w.Problem()
 	all := searchtest.Cases(published.Topology.Profile)
 	for name, p := range map[string]*problem.Problem{

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -87,10 +88,7 @@ type saidTable struct {
 }
 
 func (c saidCluster) problem(t *testing.T) *problem.Problem {
-	comm, err := problem.ParsePrecision(c.Comm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	comm := must.Get(problem.ParsePrecision(c.Comm))(t)
 	perSecond := func(b float64) unit.Bandwidth { return unit.Bandwidth(1000 * b) }
 	of := c.Topology
 	return &problem.Problem{
@@ -213,13 +211,8 @@ func readSaid(t *testing.T, r problem.TorchRecRelease) said {
 
 func readJSON(t *testing.T, file string, into any) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
+	must.Do(t, json.Unmarshal(data, into))
 }
 
 // eachRelease runs a test of each release of TorchRec that is known.

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // names lists what is in a folder.
 func names(t testing.TB, folder string) string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -37,9 +36,7 @@ func TestWrite(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
 	for _, want := range []string{"new", "newer"} {
-		if err := Write(path, text(want)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(path, text(want)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
@@ -65,9 +62,7 @@ func TestWriteFails(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, "a")
-		if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("old"), 0o666))
 		if err := Write(path, write); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
@@ -84,30 +79,19 @@ func TestWriteFails(t *testing.T) {
 func TestStale(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
-	held, err := Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(text("held")(held), held.Finish()); err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(Create(path))(t)
+	must.Do(t, errors.Join(text("held")(held), held.Finish()))
 	const others = ".a-b-01234567.part .a-0123456.part .a-0123456z.part .b-01234567.part a.part"
 	for _, name := range append(strings.Fields(others), ".a-01234567.part") {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o666))
 	}
-	if err := Write(path, text("new")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, text("new")))
 	want := append(strings.Fields(others), "a", filepath.Base(held.Name()))
 	slices.Sort(want)
 	if got := names(t, folder); got != strings.Join(want, " ") {
 		t.Errorf("got files %q, want %q", got, want)
 	}
-	if err := held.Place(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, held.Place())
 	if got, err := os.ReadFile(path); err != nil || string(got) != "held" {
 		t.Errorf("got %q, %v, want held", got, err)
 	}
@@ -143,13 +127,8 @@ func TestPlaceTogether(t *testing.T) {
 	folder := t.TempDir()
 	var files []*File
 	for _, name := range []string{"a", "b"} {
-		f, err := Create(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(text(name)(f), f.Finish()); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Create(filepath.Join(folder, name)))(t)
+		must.Do(t, errors.Join(text(name)(f), f.Finish()))
 		files = append(files, f)
 	}
 	for _, name := range strings.Fields(names(t, folder)) {
@@ -158,9 +137,7 @@ func TestPlaceTogether(t *testing.T) {
 		}
 	}
 	for _, f := range files {
-		if err := f.Place(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Place())
 	}
 	if err := SyncFolder(folder); err != nil {
 		t.Error(err)
@@ -181,9 +158,7 @@ func FuzzWrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content, old []byte, fail bool) {
 		folder := t.TempDir()
 		path := filepath.Join(folder, "a")
-		if err := os.WriteFile(path, old, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, old, 0o666))
 		broken := errors.New("broken")
 		err := Write(path, func(w io.Writer) error {
 			if _, err := w.Write(content[:len(content)/2]); err != nil || fail {
@@ -210,24 +185,16 @@ func TestWriteThroughLinks(t *testing.T) {
 		"to no file yet":       func(folder string) string { return filepath.Join(folder, "there", "new") },
 		"relative, to no file": func(string) string { return filepath.Join("there", "new") },
 		"to a link to no file": func(folder string) string {
-			if err := os.Symlink("new", filepath.Join(folder, "there", "hop")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink("new", filepath.Join(folder, "there", "hop")))
 			return filepath.Join("there", "hop")
 		},
 	} {
 		folder := t.TempDir()
-		if err := os.Mkdir(filepath.Join(folder, "there"), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "there", "old"), []byte("old"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(folder, "there"), 0o777))
+		must.Do(t, os.WriteFile(filepath.Join(folder, "there", "old"), []byte("old"), 0o666))
 		path := filepath.Join(folder, "link")
 		to := link(folder)
-		if err := os.Symlink(to, path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, path))
 		if err := Write(path, text("content")); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -243,9 +210,7 @@ func TestWriteThroughLinks(t *testing.T) {
 // TestWriteToLinkWithoutEnd refuses a link that leads to itself.
 func TestWriteToLinkWithoutEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(path, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(path, path))
 	if err := Write(path, text("content")); err == nil {
 		t.Error("got no error")
 	}
@@ -259,17 +224,11 @@ func TestWriteToLinkWithoutEnd(t *testing.T) {
 func TestWriteThroughLinkedFolder(t *testing.T) {
 	folder := t.TempDir()
 	real := filepath.Join(folder, "there", "real")
-	if err := os.MkdirAll(real, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(real, 0o777))
 	for link, to := range map[string]string{filepath.Join(folder, "alias"): real, filepath.Join(real, "link"): filepath.Join("..", "new")} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, link))
 	}
-	if err := Write(filepath.Join(folder, "alias", "link"), text("content")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(filepath.Join(folder, "alias", "link"), text("content")))
 	if got, err := os.ReadFile(filepath.Join(folder, "there", "new")); err != nil || string(got) != "content" {
 		t.Errorf("got %q, %v, want content in the file that the link leads to", got, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/browser"
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // serve serves one page, and answers 404 for all else.
@@ -134,8 +135,6 @@ func TestViolations(t *testing.T) {
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 func sample() []Panel {
@@ -53,9 +55,7 @@ func elements(t *testing.T, svg []byte) (texts, paths []string) {
 
 func TestWrite(t *testing.T) {
 	var svg, again bytes.Buffer
-	if err := errors.Join(Write(&svg, 400, 300, sample()), Write(&again, 400, 300, sample())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(Write(&svg, 400, 300, sample()), Write(&again, 400, 300, sample())))
 	if !bytes.Equal(svg.Bytes(), again.Bytes()) {
 		t.Error("got other bytes the second time")
 	}
@@ -93,10 +93,7 @@ func TestWriteRefusesPointsWithoutAPlace(t *testing.T) {
 // TestTicksBeyondTheEnds wants ticks without a place in the panel to be left out.
 func TestTicksBeyondTheEnds(t *testing.T) {
 	var svg bytes.Buffer
-	err := Write(&svg, 400, 300, []Panel{{X: Axis{Log: true, Ticks: []Tick{{4, "four"}, {8, "eight"}, {16, "sixteen"}}}, Series: []Series{{Points: []Point{{8, 1}, {12, 2}}, Mark: Circle}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&svg, 400, 300, []Panel{{X: Axis{Log: true, Ticks: []Tick{{4, "four"}, {8, "eight"}, {16, "sixteen"}}}, Series: []Series{{Points: []Point{{8, 1}, {12, 2}}, Mark: Circle}}}}))
 	texts, _ := elements(t, svg.Bytes())
 	if all := strings.Join(texts, " "); !strings.Contains(all, "eight") || strings.Contains(all, "four") || strings.Contains(all, "sixteen") {
 		t.Errorf("got ticks %q, want eight alone of those of the devices", texts)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 type entry struct {
@@ -40,18 +42,10 @@ func whole(t *testing.T, n int) []byte {
 	path := filepath.Join(t.TempDir(), "whole")
 	j, _ := opened(t, path)
 	for _, e := range entries(n) {
-		if err := j.Append(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(e))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	must.Do(t, j.Close())
+	return must.Get(os.ReadFile(path))(t)
 }
 
 // A journal that is cut at any byte has all whole lines, and goes on to the same bytes.
@@ -60,21 +54,15 @@ func TestCutAnywhere(t *testing.T) {
 	content := whole(t, n)
 	path := filepath.Join(t.TempDir(), "cut")
 	for size := range len(content) + 1 {
-		if err := os.WriteFile(path, content[:size], 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, content[:size], 0o666))
 		j, got := opened(t, path)
 		if lines := bytes.Count(content[:size], []byte("\n")); !slices.Equal(got, entries(lines)) {
 			t.Fatalf("cut at %d: got %v, want the entries of %d lines", size, got, lines)
 		}
 		for _, e := range entries(n)[len(got):] {
-			if err := j.Append(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.Append(e))
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Close())
 		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, content) {
 			t.Fatalf("cut at %d and continued: %v, got\n%s\nwant\n%s", size, err, again, content)
 		}
@@ -97,9 +85,7 @@ func TestRefused(t *testing.T) {
 		"a digit":      join(lines[0], bytes.Replace(lines[1], []byte(`"n":1`), []byte(`"n":7`), 1), lines[2]),
 	} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, content, 0o666))
 		_, _, err := Open[entry](path)
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "begin anew") {
 			t.Errorf("%s: got error %v, want one that names the file", name, err)
@@ -157,9 +143,7 @@ func TestFullDisk(t *testing.T) {
 		if !slices.Equal(got, entries(kept)) {
 			t.Fatalf("room for %d bytes: got %v, want %d entries", room, got, kept)
 		}
-		if err := j.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Remove())
 	}
 }
 
@@ -179,16 +163,12 @@ func TestSyncs(t *testing.T) {
 			j.file = counting{j.file, &syncs}
 			for range 100 {
 				time.Sleep(pause)
-				if err := j.Append(entry{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, j.Append(entry{}))
 			}
 			if syncs != want {
 				t.Errorf("100 lines every %v: synced %d times, want %d", pause, syncs, want)
 			}
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.Close())
 		})
 	}
 }
@@ -198,20 +178,14 @@ func TestSyncs(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
-	if err := os.WriteFile(path+".lock", nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path+".lock", nil, 0o666))
 	j, _ := opened(t, path)
 	if _, _, err := Open[entry](path); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("opened twice: got error %v", err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	j, _ = opened(t, path)
-	if err := errors.Join(j.Append(entry{}), j.Remove()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(j.Append(entry{}), j.Remove()))
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("got %v left over, %v", left, err)
 	}

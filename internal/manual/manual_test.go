@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // tool returns a small command line: two commands that share a section of flags, one below
@@ -90,9 +92,7 @@ func TestFlagsOnce(t *testing.T) {
 func TestMan(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
 	folder := filepath.Join(t.TempDir(), "man")
-	if err := Man(tool(), "1.2.3", folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Man(tool(), "1.2.3", folder))
 	for _, name := range []string{"tool.1", "tool-make.1", "tool-list.1", "tool-list-all.1", "tool-colours.1"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
@@ -101,10 +101,7 @@ func TestMan(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "tool-ghost.1")); err == nil {
 		t.Error("got a page of a hidden command")
 	}
-	page, err := os.ReadFile(filepath.Join(folder, "tool-make.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(folder, "tool-make.1")))(t)
 	for _, want := range []string{
 		`.TH "TOOL-MAKE" "1" "Sep 2001" "tool 1.2.3" "User Commands"`, ".SH SYNOPSIS\n\\fBtool make FILE [MORE] [flags]\\fP\n",
 		"See docs/PLAN.md for <things>", "\n\\&.dots and 'quotes' begin lines", "\\fB--set\\fP=", "tool make a*.txt --width 3\n",

@@ -5,28 +5,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // Parts take the place of those between their marks, and nothing else changes.
 func TestReplace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
 	const before = "a\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\n<!-- sharding y -->\n\nold\n\n<!-- end -->\n"
-	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(before), 0o600))
 	if err := Replace(file, "sharding x", []string{"one"}); err == nil || !strings.Contains(err.Error(), "2 times") {
 		t.Errorf("one part for two marks: got %v, want an error", err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != before {
 		t.Errorf("after an error: got %q, %v, want the text as it was", got, err)
 	}
-	if err := Replace(file, "sharding x", []string{"one", "two"}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Replace(file, "sharding x", []string{"one", "two"}))
+	got := must.Get(os.ReadFile(file))(t)
 	want := strings.Replace(strings.Replace(before, "old", "one", 1), "old", "two", 1)
 	if string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -42,9 +37,7 @@ func TestReplace(t *testing.T) {
 func TestNoMarks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
 	const text = "<!-- x -->\n\nold\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	if err := Replace(file, "x", []string{"new"}); err == nil || !strings.Contains(err.Error(), "has no end") {
 		t.Errorf("a mark without an end: got %v, want an error", err)
 	}

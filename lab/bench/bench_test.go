@@ -13,15 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 )
 
 // The default method against the others, and with one worker against several.
 func TestRunComparesMethods(t *testing.T) {
-	tasks, err := PaperTasks(profile(t, "a100-80"), 1, 1)
+	tasks, err := PaperTasks(must.Get(hardware.ByName("a100-80"))(t), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +67,7 @@ func TestRunComparesMethods(t *testing.T) {
 			t.Errorf("task %s by %s: predicted %v ms, simulated %v ms: want within 6 %%", r.Task, r.Method, *r.CostMS, *r.SimulatedCostMS)
 		}
 	}
-	alone, err := Run(context.Background(), tasks[:1], Options{Workers: 1, Certificate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(Run(context.Background(), tasks[:1], Options{Workers: 1, Certificate: true}))(t)
 	if diff := cmp.Diff(records[:len(alone)], alone, cmpopts.IgnoreFields(Record{}, "WallMS", "BoundWallMS")); diff != "" {
 		t.Errorf("2 workers (-) and 1 worker (+) differ:\n%s", diff)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -17,22 +18,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-func profile(t testing.TB, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // open opens a file of the prototype's reference run.
 func open(t testing.TB, path ...string) *os.File {
 	t.Helper()
-	f, err := os.Open(filepath.Join(append([]string{"../../cost/prototype/testdata"}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(append([]string{"../../cost/prototype/testdata"}, path...)...)))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -43,34 +32,18 @@ func nets(t testing.TB) neuroshard.Prices {
 	file := func(name string) prototype.File {
 		return prototype.File{Name: name, Reader: open(t, "models", name+".pt")}
 	}
-	m, err := prototype.Load(file("compute"), file("comm_4_fw"), file("comm_4_bw"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(prototype.Load(file("compute"), file("comm_4_fw"), file("comm_4_bw")))(t)
 	return neuroshard.Prototype(m)
 }
 
 // suite returns the first tasks of one of the reference's settings.
 func suite(t testing.TB, setting string, devices, count int) []Task {
 	t.Helper()
-	z, err := gzip.NewReader(open(t, "table_configs.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := input.Tables("table_configs.json", z, input.Options{DefaultDim: workload.PoolDim})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := prototype.ReadTasks(setting, open(t, "tasks", setting+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(open(t, "table_configs.json.gz")))(t)
+	pool := must.Get(input.Tables("table_configs.json", z, input.Options{DefaultDim: workload.PoolDim}))(t)
+	file := must.Get(prototype.ReadTasks(setting, open(t, "tasks", setting+".txt")))(t)
 	file.Tasks = file.Tasks[:count]
-	tasks, err := FileTasks(setting, file, pool.Tables, profile(t, "a100-80"), devices, 4*unit.GiB)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tasks
+	return must.Get(FileTasks(setting, file, pool.Tables, must.Get(hardware.ByName("a100-80"))(t), devices, 4*unit.GiB))(t)
 }
 
 // exceptTimes compares records but for how long they took.

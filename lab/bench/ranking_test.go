@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -23,31 +25,19 @@ type ranking struct{ random, near, tenth, regret float64 }
 func rankings(t *testing.T, profileName string, tasks int, seed uint64) []ranking {
 	t.Helper()
 	const plans, mostMoves = 400, 12
-	hw, pool := profile(t, profileName), workload.Pool(seed)
+	hw, pool := must.Get(hardware.ByName(profileName))(t), workload.Pool(seed)
 	setting := workload.TaskSpec{Devices: 8, Memory: hw.Memory, MinTables: 40, MaxTables: 41, MaxDim: 128}
 	all := make([]ranking, tasks)
 	for i := range all {
-		drawn, err := workload.Draw(pool, setting, seed, i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		drawn := must.Get(workload.Draw(pool, setting, seed, i))(t)
 		p := drawn.Problem(hw)
-		list, err := neuroshard.Pretrained().List(t.Context(), &p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		best, err := neuroshard.Plan(t.Context(), &p, neuroshard.Options{Search: search.Options{ColumnsOnly: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(neuroshard.Pretrained().List(t.Context(), &p))(t)
+		best := must.Get(neuroshard.Plan(t.Context(), &p, neuroshard.Options{Search: search.Options{ColumnsOnly: true}}))(t)
 		draw, judge := rand.New(rand.NewPCG(seed, uint64(i))), simulate.NewPricer(&p)
 		var predicted, simulated [2][]float64
 		for k := range plans {
 			for kind, shards := range [][][]problem.Shard{moved(draw, best.Shards, 1000), moved(draw, best.Shards, k*(mostMoves+1)/plans)} {
-				cost, err := judge.Price(shards)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cost := must.Get(judge.Price(shards))(t)
 				predicted[kind], simulated[kind] = append(predicted[kind], float64(list.Price(shards).Cost)), append(simulated[kind], float64(cost.Cost))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -26,10 +27,7 @@ var errStop = errors.New("stop")
 // may cut the file of records at any byte.
 func TestKeep(t *testing.T) {
 	tasks, opt := comparison(t)
-	want, err := Run(context.Background(), tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(Run(context.Background(), tasks, opt))(t)
 	path := filepath.Join(t.TempDir(), "results.json")
 	opt.OnRecord = func(_ Record, done, _ int) error {
 		if done == len(want) {
@@ -43,19 +41,14 @@ func TestKeep(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a stopped comparison has written its results")
 	}
-	text, err := os.ReadFile(path + ".partial")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path + ".partial"))(t)
 	draw := rand.New(rand.NewPCG(3, 4))
 	cuts := []int{0, 1, len(text) - 1, len(text), bytes.IndexByte(text, '\n'), bytes.IndexByte(text, '\n') + 1}
 	for range 10 {
 		cuts = append(cuts, draw.IntN(len(text)))
 	}
 	for _, at := range cuts {
-		if err := os.WriteFile(path+".partial", text[:at], 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path+".partial", text[:at], 0o666))
 		known := max(0, bytes.Count(text[:at], []byte("\n"))-1)
 		made := 0
 		opt.OnRecord = func(Record, int, int) error { made++; return nil }
@@ -77,10 +70,7 @@ func TestKeep(t *testing.T) {
 // TestIdentity: a comparison goes on from the records of the same one only.
 func TestIdentity(t *testing.T) {
 	tasks, opt := comparison(t)
-	same, err := identity(tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	same := must.Get(identity(tasks, opt))(t)
 	for name, change := range map[string]func(tasks []Task, opt *Options){
 		"more workers":    func(_ []Task, o *Options) { o.Workers = 7 },
 		"another seed":    func(_ []Task, o *Options) { o.Seed++ },
@@ -164,14 +154,8 @@ func FuzzReadResults(f *testing.F) {
 		}
 		// Plans may be wrong, but are no trouble.
 		_, _ = Score(t.Context(), []Task{task}, GivenResults(results), Options{Workers: 1})
-		text, err := json.Marshal(results)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := ReadResults("f", bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(results))(t)
+		again := must.Get(ReadResults("f", bytes.NewReader(text)))(t)
 		if diff := cmp.Diff(results, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("written and read again (-want +got):\n%s", diff)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -23,20 +24,14 @@ import (
 func TestScoreKeepsOperators(t *testing.T) {
 	tasks, opt := comparison(t)
 	opt.Methods = []search.Method{search.Dim}
-	records, err := Run(context.Background(), tasks[:1], opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(Run(context.Background(), tasks[:1], opt))(t)
 	divided := records[0]
 	divided.Plan = append([]Placed(nil), divided.Plan...)
 	// One of the several tables of a device gets an operator of its own.
 	device := slices.IndexFunc(divided.Devices, func(d Device) bool { return d.Shards > 1 })
 	first := slices.IndexFunc(divided.Plan, func(s Placed) bool { return s.Device == device })
 	divided.Plan[first].Operator = 1
-	scored, err := Score(context.Background(), tasks[:1], GivenResults(NewResults([]Record{divided}, opt)), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := must.Get(Score(context.Background(), tasks[:1], GivenResults(NewResults([]Record{divided}, opt)), opt))(t)
 	if diff := cmp.Diff(divided.Plan, scored[0].Plan); diff != "" {
 		t.Errorf("the plan (-given +scored):\n%s", diff)
 	}
@@ -59,16 +54,10 @@ func TestScorePrototypeResults(t *testing.T) {
 		var saved []prototype.Result
 		for theirs := range names {
 			file := setting + "_" + theirs + ".json.gz"
-			results, err := prototype.ReadResults(file, open(t, "results", file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := must.Get(prototype.ReadResults(file, open(t, "results", file)))(t)
 			given, saved = append(given, GivenPrototype("elsewhere", results)...), append(saved, results...)
 		}
-		records, err := Score(context.Background(), tasks, given, Options{Prices: prices})
-		if err != nil {
-			t.Fatal(err)
-		}
+		records := must.Get(Score(context.Background(), tasks, given, Options{Prices: prices}))(t)
 		if len(records) != 180 {
 			t.Fatalf("%s: got %d records, want 180", setting, len(records))
 		}
@@ -85,10 +74,7 @@ func TestScorePrototypeResults(t *testing.T) {
 func TestScoreRefuses(t *testing.T) {
 	tasks, opt := comparison(t)
 	tasks, opt.Methods = tasks[:1], []search.Method{search.Dim}
-	sound, err := Run(context.Background(), tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sound := must.Get(Run(context.Background(), tasks, opt))(t)
 	const invalid = "task d4_m64/0, method dim: "
 	for _, c := range []struct {
 		name   string
@@ -138,26 +124,12 @@ func TestReadGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := Run(context.Background(), tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(Run(context.Background(), tasks, opt))(t)
 	var planFile bytes.Buffer
-	if err := made.Plan.Write(&planFile); err != nil {
-		t.Fatal(err)
-	}
-	results, err := json.Marshal(NewResults(records, opt))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(open(t, "results", "d4_m64_random.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	prototypes, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, made.Plan.Write(&planFile))
+	results := must.Get(json.Marshal(NewResults(records, opt)))(t)
+	z := must.Get(gzip.NewReader(open(t, "results", "d4_m64_random.json.gz")))(t)
+	prototypes := must.Get(io.ReadAll(z))(t)
 	for _, c := range []struct {
 		name, text, task string
 		method           search.Method
@@ -173,10 +145,7 @@ func TestReadGiven(t *testing.T) {
 			t.Errorf("%s: got %d plans and error %v, want %d, the first of %s by %s", c.name, len(given), err, c.plans, c.task, c.method)
 		}
 	}
-	given, err := ReadGiven("theirs.json", strings.NewReader(planFile.String()), tasks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(ReadGiven("theirs.json", strings.NewReader(planFile.String()), tasks))(t)
 	scored, err := Score(context.Background(), tasks, given, Options{})
 	if err != nil || *scored[0].CostMS != float64(made.Predicted.Cost) {
 		t.Errorf("got %+v and error %v, want the cost %v", scored, err, made.Predicted.Cost)

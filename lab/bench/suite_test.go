@@ -14,6 +14,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -24,7 +25,7 @@ import (
 // TestSuites is the conformance of drawn suites: tasks are valid, have names of their own, follow
 // from the seed, and the first of a setting do not depend on the number of tasks.
 func TestSuites(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	for name, c := range map[string]struct {
 		draw     func(each int, seed uint64) ([]Task, error)
 		settings int
@@ -61,7 +62,7 @@ func TestSuites(t *testing.T) {
 
 // TestOwnTasksStayWithinTheModel: tables, batch and lookups are those that a model has seen.
 func TestOwnTasksStayWithinTheModel(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.IntRange(6, 16).Draw(t, "log least batch")
 		seen := modelfile.Domain{
@@ -72,10 +73,7 @@ func TestOwnTasksStayWithinTheModel(t *testing.T) {
 			Precisions: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"fp32", "fp16", "bf16", "int4"}), rapid.ID[string]).Draw(t, "precisions"),
 		}
 		devices := rapid.IntRange(1, 16).Draw(t, "devices")
-		tasks, err := OwnTasks(hw, seen, devices, 1, rapid.Uint64().Draw(t, "seed"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(OwnTasks(hw, seen, devices, 1, rapid.Uint64().Draw(t, "seed")))(t)
 		known := slices.DeleteFunc(slices.Clone(seen.Precisions), func(s string) bool { return s == "int4" })
 		room := float64(devices) * design.CPU().MaxLookupBytes / 2 * math.Max(1, float64(seen.MaxBatch)/4096)
 		for _, task := range tasks {
@@ -98,10 +96,7 @@ func TestOwnTasksStayWithinTheModel(t *testing.T) {
 
 // TestStressFamilies: the tasks of a family are as its description says.
 func TestStressFamilies(t *testing.T) {
-	tasks, err := StressTasks(profile(t, "a100-80"), 30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(StressTasks(must.Get(hardware.ByName("a100-80"))(t), 30, 1))(t)
 	count := map[string]int{}
 	for _, task := range tasks {
 		p, setting, n := &task.Problem, task.Setting, len(task.Problem.Tables)
@@ -169,10 +164,7 @@ func TestWorkloadTasks(t *testing.T) {
 
 // TestWorkloadClusters: clusters by name, each different one once; no other name is trouble.
 func TestWorkloadClusters(t *testing.T) {
-	tasks, err := WorkloadTasks([]string{"criteo-kaggle", "paper-d4_m64-0"}, []string{"16xh100-80", DefaultCluster, "8xv100-16", OtherCluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(WorkloadTasks([]string{"criteo-kaggle", "paper-d4_m64-0"}, []string{"16xh100-80", DefaultCluster, "8xv100-16", OtherCluster}))(t)
 	var names []string
 	for _, task := range tasks {
 		names = append(names, task.Name)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
@@ -15,27 +16,14 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-func profile(t *testing.T, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 func TestWorkersDoNotChangeTimes(t *testing.T) {
-	hw := profile(t, "h100-80")
+	hw := must.Get(hardware.ByName("h100-80"))(t)
 	var computes []*dataset.Compute
 	var comms []*dataset.Comm
 	for _, workers := range []int{1, 8} {
 		compute, comm := design.Compute(4, 60, 600, 1, 10), design.Comm(4, 60, hw)
-		if err := collect.SimulateCompute(context.Background(), compute, hw, workers); err != nil {
-			t.Fatal(err)
-		}
-		if err := collect.SimulateComm(context.Background(), comm, hw, workers); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, collect.SimulateCompute(context.Background(), compute, hw, workers))
+		must.Do(t, collect.SimulateComm(context.Background(), comm, hw, workers))
 		computes, comms = append(computes, compute), append(comms, comm)
 	}
 	if !reflect.DeepEqual(computes[0], computes[1]) {
@@ -48,11 +36,9 @@ func TestWorkersDoNotChangeTimes(t *testing.T) {
 
 // The times are those of the simulated device for the same operators, one by one.
 func TestComputeTimesAreTheDevices(t *testing.T) {
-	hw := profile(t, "v100-16")
+	hw := must.Get(hardware.ByName("v100-16"))(t)
 	set := design.Compute(9, 80, 60, 1, design.MaxShards)
-	if err := collect.SimulateCompute(context.Background(), set, hw, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, collect.SimulateCompute(context.Background(), set, hw, 0))
 	device := simulate.NewDevice(hw)
 	for i, g := range set.Samples {
 		op := simulate.Op{
@@ -75,11 +61,9 @@ func TestComputeTimesAreTheDevices(t *testing.T) {
 }
 
 func TestCommTimesContainTheWait(t *testing.T) {
-	hw := profile(t, "b200")
+	hw := must.Get(hardware.ByName("b200"))(t)
 	set := design.Comm(2, 200, hw)
-	if err := collect.SimulateComm(context.Background(), set, hw, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, collect.SimulateComm(context.Background(), set, hw, 0))
 	device := simulate.NewDevice(hw)
 	for i, e := range set.Samples {
 		aligned, backward, err := device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums})
@@ -100,7 +84,7 @@ func TestCommTimesContainTheWait(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := collect.SimulateCompute(ended, design.Compute(1, 20, 300, 1, 3), hw, 0); !errors.Is(err, context.Canceled) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -76,12 +77,9 @@ func TestDrift(t *testing.T) {
 			order := begun(t, design).kinds[0].ids
 			backend := drifting(c.slow)
 			var last Progress
-			got, err := collect(context.Background(), design, backend, t.TempDir(), Options{
+			got := must.Get(collect(context.Background(), design, backend, t.TempDir(), Options{
 				AnchorEvery: driftBlock, OnProgress: func(p Progress) { last = p },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			counts := make(map[int]int)
 			for _, id := range backend.ids {
 				counts[id]++
@@ -178,10 +176,7 @@ func TestCommDrift(t *testing.T) {
 			return timing, nil
 		}
 		done := 0
-		_, err := collect(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, OnProgress: func(p Progress) { done = p.Done }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(collect(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, OnProgress: func(p Progress) { done = p.Done }}))(t)
 		if again := done - 40; again != c.want {
 			t.Errorf("an anchor %v times as slow: %d measured again, want %d", float64(c.factor), again, c.want)
 		}
@@ -216,10 +211,7 @@ func TestAnchorChoice(t *testing.T) {
 		}
 		return steadyTiming(g), nil
 	}
-	got, err := collect(context.Background(), design, backend, t.TempDir(), Options{Shard: Shard{2, 3}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(collect(context.Background(), design, backend, t.TempDir(), Options{Shard: Shard{2, 3}}))(t)
 	want := steadyTiming(&design.Compute.Samples[candidates[2]])
 	for _, a := range got.Compute.Anchors {
 		if a.Forward != want.Forward || a.Backward != want.Backward {

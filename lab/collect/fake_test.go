@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/lookups"
@@ -66,10 +67,7 @@ func fakeOptions(mode string, arguments ...string) WorkerOptions {
 
 func startFake(t testing.TB, opt WorkerOptions) *Worker {
 	t.Helper()
-	w, err := StartWorker(context.Background(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(StartWorker(context.Background(), opt))(t)
 	t.Cleanup(func() { _ = w.Close() })
 	return w
 }
@@ -359,11 +357,7 @@ func (s *script) Close() error { return nil }
 // drawn returns a design of the given numbers of groups and exchanges.
 func drawn(t testing.TB, groups, exchanges int) dataset.Dataset {
 	t.Helper()
-	set, err := draw(groups, exchanges)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return must.Get(draw(groups, exchanges))(t)
 }
 
 func draw(groups, exchanges int) (set dataset.Dataset, err error) {
@@ -383,11 +377,7 @@ func draw(groups, exchanges int) (set dataset.Dataset, err error) {
 // begun returns a run of a design that has measured nothing.
 func begun(t testing.TB, design dataset.Dataset) *run {
 	t.Helper()
-	r, err := newRun(design, newScript(), Options{Shard: Shard{1, 1}, DriftLimit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(newRun(design, newScript(), Options{Shard: Shard{1, 1}, DriftLimit: 1}))(t)
 }
 
 // unwritten measures a design whose dataset cannot be written, and returns the journal, which is
@@ -396,15 +386,11 @@ func unwritten(t testing.TB, design dataset.Dataset, backend Backend, folder str
 	t.Helper()
 	// A file of this name that is not a dataset's is not overwritten.
 	foreign := filepath.Join(folder, dataset.TablesName)
-	if err := os.WriteFile(foreign, []byte("mine"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(foreign, []byte("mine"), 0o666))
 	if _, err := collect(context.Background(), design, backend, folder, opt); err == nil || !strings.Contains(err.Error(), "all is measured and kept") {
 		t.Fatalf("got error %v, want one of the dataset", err)
 	}
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(foreign))
 	return journalOf(t, folder)
 }
 
@@ -434,9 +420,5 @@ func killOptions() Options { return Options{AnchorEvery: 25, Tool: "test"} }
 // journalOf returns the journal of a folder.
 func journalOf(t testing.TB, folder string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(folder, journalName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	return must.Get(os.ReadFile(filepath.Join(folder, journalName)))(t)
 }

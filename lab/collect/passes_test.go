@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -58,10 +59,7 @@ func TestPasses(t *testing.T) {
 			last = p
 		}
 		backend := bySpeed(4, 1, 2)
-		got, err := Run(context.Background(), design, backend, folder, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Run(context.Background(), design, backend, folder, opt))(t)
 		if last.Done != 246 {
 			t.Errorf("got last progress %+v, want 246 done", last)
 		}
@@ -84,10 +82,7 @@ func TestPasses(t *testing.T) {
 		if by.Passes != 3 || by.Fastest != fastest || got.Comm.Provenance.Passes != 3 {
 			t.Errorf("got provenance %+v, want 3 passes, fastest %v", by, fastest)
 		}
-		read, err := dataset.Read(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		read := must.Get(dataset.Read(folder))(t)
 		if diff := cmp.Diff(got, read, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("written (-returned +read):\n%s", diff)
 		}
@@ -122,9 +117,7 @@ func TestPassesKeepWhatIsMeasured(t *testing.T) {
 		t.Fatalf("got error %v, want ErrLost of the second pass", err)
 	}
 	backend := newScript()
-	if _, err := Run(context.Background(), design, backend, folder, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(context.Background(), design, backend, folder, opt))(t)
 	if backend.calls > 30 {
 		t.Errorf("going on took %d measurements, want those that were left", backend.calls)
 	}

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/internal/journal"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/unit"
@@ -89,17 +90,11 @@ func TestRunMeasuresAll(t *testing.T) {
 	if noise := got.Compute.Noise(); noise.Mean != 0 || noise.Repeats != 3 || noise.Drift != 0 {
 		t.Errorf("got noise %+v, want none", noise)
 	}
-	read, err := dataset.Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(dataset.Read(folder))(t)
 	if diff := cmp.Diff(got, read, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("written (-returned +read):\n%s", diff)
 	}
-	names, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(os.ReadDir(folder))(t)
 	for _, n := range names {
 		if strings.HasPrefix(n.Name(), journalName) {
 			t.Errorf("%s is left over", n.Name())
@@ -133,9 +128,7 @@ func TestKilled(t *testing.T) {
 	begin := func(arguments ...string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0], append([]string{"collector", folder}, arguments...)...)
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		return cmd
 	}
 	const kills = 4
@@ -156,19 +149,11 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	cmd := begin()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := dataset.Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Wait())
+	got := must.Get(dataset.Read(folder))(t)
 
 	w := startFake(t, fakeOptions("work"))
-	want, err := collect(context.Background(), drawn(t, killGroups, killExchanges), w, t.TempDir(), killOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(collect(context.Background(), drawn(t, killGroups, killExchanges), w, t.TempDir(), killOptions()))(t)
 	if len(want.Compute.Samples) != killGroups || len(want.Comm.Samples) != killExchanges || len(want.Compute.Repeats) != 5 {
 		t.Fatalf("without kills: got %d groups, %d exchanges, %d repeats", len(want.Compute.Samples), len(want.Comm.Samples), len(want.Compute.Repeats))
 	}
@@ -189,16 +174,12 @@ func TestOtherFiles(t *testing.T) {
 			t.Errorf("got error %v and %d measurements, want %q and none", err, backend.calls, want)
 		}
 	}
-	if err := os.WriteFile(path, damaged, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, damaged, 0o666))
 	refused("is damaged")
 	if !bytes.Equal(journalOf(t, folder), damaged) {
 		t.Error("the damaged journal was changed")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	other, _, err := journal.Open[map[string]int](path)
 	if err == nil {
 		err = other.Append(map[string]int{"other": 1})
@@ -207,9 +188,7 @@ func TestOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("another process")
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Close())
 	refused("of another run")
 }
 
@@ -289,10 +268,7 @@ func TestFirstHardwareStands(t *testing.T) {
 	backend.compute = nil
 	backend.provenance.Hardware.HBMGBps *= 1.01
 	var seen []Progress
-	got, err := collect(context.Background(), design, backend, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(collect(context.Background(), design, backend, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }}))(t)
 	if first := seen[0]; first.Before != 4 || first.Done != 5 || first.Total != 13 {
 		t.Errorf("got first progress %+v, want 5 of 13 done, 4 of them before", first)
 	}
@@ -441,10 +417,7 @@ func TestFailures(t *testing.T) {
 	clear(times)
 	clear(told)
 	backend.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
-	got, err := collect(context.Background(), design, backend, folder, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(collect(context.Background(), design, backend, folder, opt))(t)
 	if times[3] != 0 || times[5] != 1 || times[17] != 1 || len(told) != 1 || told["exchanges4"] != "times" {
 		t.Errorf("the later run: tried %v, failed %v", times, told)
 	}
@@ -538,24 +511,18 @@ func TestEnough(t *testing.T) {
 	backend := newScript()
 	left := 25
 	folder := t.TempDir()
-	set, err := Run(context.Background(), design, backend, folder, Options{
+	set := must.Get(Run(context.Background(), design, backend, folder, Options{
 		AnchorEvery: 10,
 		Enough:      func() bool { return left <= 0 },
 		OnProgress:  func(Progress) { left-- },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if n := len(set.Compute.Samples); n != 25 || len(set.Compute.Repeats) != 0 {
 		t.Errorf("got %d samples and %d repeats, want 25 and none", n, len(set.Compute.Repeats))
 	}
 	if anchors := set.Compute.Anchors; anchors[len(anchors)-1].After != 25 {
 		t.Errorf("got the last anchor after %d samples, want 25", anchors[len(anchors)-1].After)
 	}
-	whole, err := Run(context.Background(), design, newScript(), t.TempDir(), Options{AnchorEvery: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(Run(context.Background(), design, newScript(), t.TempDir(), Options{AnchorEvery: 10}))(t)
 	for _, g := range set.Compute.Samples {
 		at := slices.IndexFunc(whole.Compute.Samples, func(w dataset.Group) bool { return w.ID == g.ID })
 		if diff := cmp.Diff(whole.Compute.Samples[at], g); diff != "" {

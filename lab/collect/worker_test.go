@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -26,10 +27,7 @@ import (
 
 // Every Backend passes the same cases.
 func TestMeters(t *testing.T) {
-	h200, err := hardware.ByName("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h200 := must.Get(hardware.ByName("h200"))(t)
 	backends := map[string]func(t *testing.T) Backend{
 		"simulated": func(*testing.T) Backend { return NewSimulated(h200) },
 		"worker":    func(t *testing.T) Backend { return startFake(t, fakeOptions("work")) },
@@ -46,10 +44,7 @@ func TestMeters(t *testing.T) {
 			}
 			for i := range design.Compute.Samples {
 				g := &design.Compute.Samples[i]
-				first, err := backend.Compute(ctx, tables, g)
-				if err != nil {
-					t.Fatal(err)
-				}
+				first := must.Get(backend.Compute(ctx, tables, g))(t)
 				if !(first.Forward > 0 && first.Backward > 0 && first.ForwardSpread >= 0 && first.BackwardSpread >= 0) {
 					t.Errorf("group %d: got %+v", i, first)
 				}
@@ -59,10 +54,7 @@ func TestMeters(t *testing.T) {
 			}
 			for i := range design.Comm.Samples {
 				e := &design.Comm.Samples[i]
-				got, err := backend.Comm(ctx, e)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(backend.Comm(ctx, e))(t)
 				if err := (&times{got.Forward, got.Backward, 0, got.Spread}).check(e.Devices); err != nil {
 					t.Errorf("exchange %d: %v", i, err)
 				}
@@ -283,10 +275,7 @@ func TestBadWorker(t *testing.T) {
 // count returns the number of notes of the fake worker that begin with a text.
 func count(t *testing.T, note, text string) int {
 	t.Helper()
-	content, err := os.ReadFile(note)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(note))(t)
 	n := 0
 	for line := range strings.Lines(string(content)) {
 		if strings.HasPrefix(line, text) {
@@ -315,16 +304,12 @@ func TestRestarts(t *testing.T) {
 	}
 	w.restarts = 0
 	for range 2 * mostRestarts {
-		if _, err := w.Comm(context.Background(), &design.Comm.Samples[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Comm(context.Background(), &design.Comm.Samples[0]))(t)
 		if err := compute(); err == nil || errors.Is(err, ErrLost) {
 			t.Fatalf("between responses: got error %v, want one that is not ErrLost", err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if err := compute(); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("after Close: got error %v", err)
 	}
@@ -381,16 +366,10 @@ func TestTables(t *testing.T) {
 			}
 		}
 		sent := 0
-		content, err := os.ReadFile(note)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(note))(t)
 		for line := range strings.Lines(string(content)) {
 			if n, is := strings.CutPrefix(strings.TrimSpace(line), "tables "); is {
-				v, err := strconv.Atoi(n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Get(strconv.Atoi(n))(t)
 				sent += v
 			}
 		}
@@ -418,9 +397,7 @@ func TestLengthsNeedACapability(t *testing.T) {
 	unequal[at].Features = []problem.Feature{{PoolingFactor: 3, LengthCV: .5}}
 	note := filepath.Join(t.TempDir(), "note")
 	w := startFake(t, fakeOptions("equal", "note="+note))
-	if _, err := w.Compute(context.Background(), equal, g); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Compute(context.Background(), equal, g))(t)
 	_, err := w.Compute(context.Background(), unequal, g)
 	refused, ok := errors.AsType[*protocol.Error](err)
 	if !ok || refused.Code != protocol.CodeUnsupported || !strings.Contains(refused.Message, `length_cv of 0.5: use a worker with the capability "length_cv"`) {
@@ -515,10 +492,7 @@ func TestPrecisionOfExchanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := NewSimulated(hw).Comm(ctx, exchange(problem.FP32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(NewSimulated(hw).Comm(ctx, exchange(problem.FP32)))(t)
 	narrow, err := NewSimulated(hw).Comm(ctx, exchange(problem.BF16))
 	if err != nil || narrow.Backward[0] >= whole.Backward[0] {
 		t.Errorf("simulated: got %v in bf16, error %v, want less than the %v of fp32", narrow.Backward, err, whole.Backward)

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -32,10 +33,7 @@ func contents(t testing.TB, folder string) map[string]string {
 	}
 	all := map[string]string{}
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(folder, e.Name())))(t)
 		all[e.Name()] = string(data)
 	}
 	return all
@@ -62,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		folder := filepath.Join(base, fmt.Sprint(n))
-		defer func() { must(os.RemoveAll(folder)) }()
+		defer func() { need(os.RemoveAll(folder)) }()
 		d := drawDataset(t)
 		if err := Write(folder, d); err != nil {
 			t.Fatalf("write: %v", err)
@@ -133,13 +131,11 @@ func TestInvalidIsNotWritten(t *testing.T) {
 func TestDamage(t *testing.T) {
 	folder := t.TempDir()
 	want := sample()
-	mustWrite(t, folder, want)
+	must.Do(t, Write(folder, want))
 	for name, data := range contents(t, folder) {
 		path := filepath.Join(folder, name)
 		check := func(what string, data []byte) {
-			if err := os.WriteFile(path, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, data, 0o644))
 			got, err := Read(folder)
 			// A flip in the manifest may be of a name's case, which JSON forgives.
 			if err == nil && (name != ManifestName || !reflect.DeepEqual(got, want)) {
@@ -156,9 +152,7 @@ func TestDamage(t *testing.T) {
 			check(fmt.Sprintf("bit flipped in byte %d", n), flipped)
 		}
 		check("a byte more", append([]byte(data), 0))
-		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(data), 0o644))
 	}
 	if _, err := Read(folder); err != nil {
 		t.Errorf("all mended: got error %v", err)
@@ -169,11 +163,8 @@ func TestDamage(t *testing.T) {
 // Validate judges, and never a panic.
 func TestDamageBehindDigest(t *testing.T) {
 	folder := t.TempDir()
-	mustWrite(t, folder, sample())
-	m, err := ReadManifest(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(folder, sample()))
+	m := must.Get(ReadManifest(folder))(t)
 	files := contents(t, folder)
 	refused, tried := 0, 0
 	for _, file := range m.Files {
@@ -197,11 +188,11 @@ func TestReadErrors(t *testing.T) {
 		change func(folder string)
 		want   string
 	}{
-		{"no manifest", func(f string) { must(os.Remove(filepath.Join(f, ManifestName))) }, "it has no dataset.json, which is written last"},
-		{"lost file", func(f string) { must(os.Remove(filepath.Join(f, CommName))) }, "comm.parquet: "},
+		{"no manifest", func(f string) { need(os.Remove(filepath.Join(f, ManifestName))) }, "it has no dataset.json, which is written last"},
+		{"lost file", func(f string) { need(os.Remove(filepath.Join(f, CommName))) }, "comm.parquet: "},
 		{"folder for a file", func(f string) {
-			must(os.Remove(filepath.Join(f, CommName)))
-			must(os.Mkdir(filepath.Join(f, CommName), 0o777))
+			need(os.Remove(filepath.Join(f, CommName)))
+			need(os.Mkdir(filepath.Join(f, CommName), 0o777))
 		}, "comm.parquet: "},
 		{"other file", func(f string) {
 			data, _ := os.ReadFile(filepath.Join(f, RepeatsName))
@@ -219,7 +210,7 @@ func TestReadErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "d")
-			mustWrite(t, folder, sample())
+			must.Do(t, Write(folder, sample()))
 			c.change(folder)
 			if _, err := Read(folder); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
@@ -248,13 +239,13 @@ func edit(from, to string) func(string) {
 func TestWriteLeavesOthersAlone(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		folder := t.TempDir()
-		mustWrite(t, folder, sample())
-		must(os.Remove(filepath.Join(folder, ManifestName)))
-		must(os.Remove(filepath.Join(folder, CommName)))
+		must.Do(t, Write(folder, sample()))
+		need(os.Remove(filepath.Join(folder, ManifestName)))
+		need(os.Remove(filepath.Join(folder, CommName)))
 		if _, err := Read(folder); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got error %v, want one that is fs.ErrNotExist", err)
 		}
-		mustWrite(t, folder, sample())
+		must.Do(t, Write(folder, sample()))
 		if got, err := Read(folder); err != nil || !reflect.DeepEqual(got, sample()) {
 			t.Errorf("written again: got error %v and %+v", err, got)
 		}
@@ -266,7 +257,7 @@ func TestWriteLeavesOthersAlone(t *testing.T) {
 		// What a killed Write leaves is cleared away.
 		put(filepath.Join(folder, ".comm.parquet-01234567.part"), "PAR1")
 		put(filepath.Join(folder, "mine.part"), "")
-		mustWrite(t, folder, sample())
+		must.Do(t, Write(folder, sample()))
 		if got, want := len(contents(t, folder)), 6+3; got != want {
 			t.Errorf("got %d files, want %d: %v", got, want, names(contents(t, folder)))
 		}
@@ -276,10 +267,10 @@ func TestWriteLeavesOthersAlone(t *testing.T) {
 	})
 	t.Run("fewer files", func(t *testing.T) {
 		folder := t.TempDir()
-		mustWrite(t, folder, sample())
+		must.Do(t, Write(folder, sample()))
 		d := sample()
 		d.Comm, d.Compute.Anchors = nil, nil
-		mustWrite(t, folder, d)
+		must.Do(t, Write(folder, d))
 		if got, want := names(contents(t, folder)), "tables.parquet compute.parquet repeats.parquet dataset.json"; got != want {
 			t.Errorf("got files %q, want %q", got, want)
 		}
@@ -288,21 +279,21 @@ func TestWriteLeavesOthersAlone(t *testing.T) {
 		make func(folder string)
 		want string
 	}{
-		"a file": {func(f string) { must(os.RemoveAll(f)); put(f, "x") }, "not a directory"},
+		"a file": {func(f string) { need(os.RemoveAll(f)); put(f, "x") }, "not a directory"},
 		"a manifest of others": {
 			func(f string) { put(filepath.Join(f, ManifestName), `{"format": "shop"}`) },
 			`may be another program's, and is not overwritten`,
 		},
 		"a manifest of rubbish": {func(f string) { put(filepath.Join(f, ManifestName), `x`) }, "is not overwritten"},
 		"a file of the name":    {func(f string) { put(filepath.Join(f, TablesName), "PAR1 of mine PAR1") }, `tables.parquet" is not a dataset's`},
-		"a folder of the name":  {func(f string) { must(os.Mkdir(filepath.Join(f, CommName), 0o777)) }, `comm.parquet" is not a dataset's`},
+		"a folder of the name":  {func(f string) { need(os.Mkdir(filepath.Join(f, CommName), 0o777)) }, `comm.parquet" is not a dataset's`},
 		"a Parquet of others":   {func(f string) { foreign(filepath.Join(f, CommName)) }, `comm.parquet" is not a dataset's`},
-		"a dataset of tomorrow": {func(f string) { must(Write(f, sample())); edit(`"version": 2`, `"version": 3`)(f) }, "version 3"},
-		"a link through a file": {func(f string) { must(os.RemoveAll(f)); put(filepath.Dir(f)+"/x", ""); must(os.Symlink("x/y", f)) }, "not a directory"},
+		"a dataset of tomorrow": {func(f string) { need(Write(f, sample())); edit(`"version": 2`, `"version": 3`)(f) }, "version 3"},
+		"a link through a file": {func(f string) { need(os.RemoveAll(f)); put(filepath.Dir(f)+"/x", ""); need(os.Symlink("x/y", f)) }, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "d")
-			must(os.Mkdir(folder, 0o777))
+			need(os.Mkdir(folder, 0o777))
 			c.make(folder)
 			before := listing(t, filepath.Dir(folder))
 			if err := Write(folder, sample()); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -315,14 +306,14 @@ func TestWriteLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// must is for what a test needs to begin with.
-func must(err error) {
+// need is for what a test needs to begin with.
+func need(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-func put(path, text string) { must(os.WriteFile(path, []byte(text), 0o644)) }
+func put(path, text string) { need(os.WriteFile(path, []byte(text), 0o644)) }
 
 func foreign(path string) {
 	if err := parquet.WriteFile(path, []struct{ A int }{{1}}); err != nil {
@@ -333,7 +324,7 @@ func foreign(path string) {
 // listing returns everything below a folder, with the contents of files.
 func listing(t *testing.T, folder string) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -347,9 +338,6 @@ func listing(t *testing.T, folder string) (all []string) {
 		}
 		all = append(all, line)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"fmt"
 	"slices"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -211,12 +210,4 @@ func clone(d Dataset) Dataset {
 		d.Comm = &copied
 	}
 	return d
-}
-
-// mustWrite writes without waiting for the disk.
-func mustWrite(t *testing.T, folder string, d Dataset) {
-	t.Helper()
-	if err := Write(folder, d); err != nil {
-		t.Fatal(err)
-	}
 }

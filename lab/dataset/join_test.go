@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -50,10 +51,7 @@ func TestJoin(t *testing.T) {
 		passes  []Dataset
 		factor  unit.Millis
 	}{{false, passes, 2}, {true, passes, 1}, {false, passes[:2], 2.5}, {true, passes[:1], 4}} {
-		got, err := Join(c.fastest, c.passes...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Join(c.fastest, c.passes...))(t)
 		want := scaled(d, c.factor)
 		want.Compute.Anchors = nil
 		for k := range c.passes {
@@ -75,10 +73,7 @@ func TestJoinCountsWhatIsNotQuarantined(t *testing.T) {
 	passes := []Dataset{scaled(d, 8), scaled(d, 1), scaled(d, 2)}
 	passes[1].Compute.Samples[0].Quarantined = true
 	passes[2].Comm.Samples[0].Quarantined = true
-	got, err := Join(true, passes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Join(true, passes...))(t)
 	if g, want := got.Compute.Samples[0], 2*d.Compute.Samples[0].Forward; g.Quarantined || g.Forward != want {
 		t.Errorf("quarantined once: got %v, quarantined %v, want %v", g.Forward, g.Quarantined, want)
 	}
@@ -98,10 +93,7 @@ func TestJoinOfWhatIsMissing(t *testing.T) {
 	passes[1].Compute.Samples = passes[1].Compute.Samples[1:]
 	passes[1].Compute.Repeats = passes[1].Compute.Repeats[1:]
 	passes[1].Comm = nil
-	got, err := Join(true, passes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Join(true, passes...))(t)
 	if g, want := got.Compute.Samples[0], 2*d.Compute.Samples[0].Forward; g.ID != 0 || g.Forward != want {
 		t.Errorf("got %v of sample %d, want %v of 0", g.Forward, g.ID, want)
 	}
@@ -145,10 +137,7 @@ func TestJoinOfTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDataset(t)
 		passes := slices.Repeat([]Dataset{d}, rapid.IntRange(1, 4).Draw(t, "passes"))
-		got, err := Join(rapid.Bool().Draw(t, "fastest"), passes...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Join(rapid.Bool().Draw(t, "fastest"), passes...))(t)
 		times := func(d Dataset) (all []Group, comm []Exchange) {
 			if d.Compute != nil {
 				all = d.Compute.Samples

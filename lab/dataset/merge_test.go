@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -58,10 +59,7 @@ func TestMergeIsSplitUndone(t *testing.T) {
 		}
 		draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
 		draw.Shuffle(n, func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		got, err := Merge(parts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Merge(parts...))(t)
 		if diff := cmp.Diff(d, got); diff != "" {
 			t.Fatalf("merged (-want +got):\n%s", diff)
 		}
@@ -84,10 +82,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 	parts := parts()
 	var first map[string]string
 	for i, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		d, err := Merge(parts[order[0]], parts[order[1]], parts[order[2]])
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Merge(parts[order[0]], parts[order[1]], parts[order[2]]))(t)
 		if got, want := d.Compute.Provenance.Clocks, "governor performance | locked 2.4 GHz"; got != want {
 			t.Errorf("clocks: got %q, want %q", got, want)
 		}
@@ -95,7 +90,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 			t.Errorf("hardware: got %+v and %+v, want that of the part with the lowest id", got, d.Comm.Provenance.Hardware)
 		}
 		folder := t.TempDir()
-		mustWrite(t, folder, d)
+		must.Do(t, Write(folder, d))
 		if got := contents(t, folder); i == 0 {
 			first = got
 		} else if !cmp.Equal(first, got) {

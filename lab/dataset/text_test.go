@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -53,9 +54,7 @@ func TestTextRoundTrip(t *testing.T) {
 			c.Samples, want = append(c.Samples, g), append(want, [][]float64{indices, {float64(g.Forward + g.Backward)}})
 		}
 		var text bytes.Buffer
-		if err := writeComputeText(&text, c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeComputeText(&text, c))
 		if diff := cmp.Diff(want, numbers(t, text.String())); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -72,9 +71,7 @@ func TestTextRoundTrip(t *testing.T) {
 			wantComm = append(wantComm, [][]float64{dims, each1(x.Start, number), each1(x.Forward, number), each1(x.Backward, number)})
 		}
 		text.Reset()
-		if err := writeCommText(&text, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeCommText(&text, e))
 		if diff := cmp.Diff(wantComm, numbers(t, text.String())); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -88,10 +85,7 @@ func numbers(t rapid.TB, text string) (all [][][]float64) {
 		for _, field := range strings.Fields(line) {
 			var list []float64
 			for part := range strings.SplitSeq(field, ",") {
-				v, err := strconv.ParseFloat(part, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Get(strconv.ParseFloat(part, 64))(t)
 				list = append(list, v)
 			}
 			fields = append(fields, list)
@@ -142,9 +136,7 @@ func TestExportPrototype(t *testing.T) {
 	e := sample().Comm.Samples[2]
 	d.Comm.Samples = append(d.Comm.Samples, e)
 	for range 2 { // the second time over the first
-		if err := ExportPrototype(folder, d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ExportPrototype(folder, d))
 	}
 	files := contents(t, folder)
 	if len(files) != 5 {
@@ -186,9 +178,6 @@ func TestExportPrototype(t *testing.T) {
 
 func readConfigs(t *testing.T, text string, dim int) []problem.Table {
 	t.Helper()
-	file, err := input.Tables("configs", strings.NewReader(text), input.Options{DefaultDim: dim})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(input.Tables("configs", strings.NewReader(text), input.Options{DefaultDim: dim}))(t)
 	return file.Tables
 }

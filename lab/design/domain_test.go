@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
@@ -166,10 +167,7 @@ func TestDomainCommBoundsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDomain(t)
 		seed := rapid.Uint64().Draw(t, "seed")
-		set, err := d.Comm(seed, 40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := must.Get(d.Comm(seed, 40))(t)
 		for i, e := range set.Samples {
 			if e.ID != i || !slices.Contains(or(d.Devices, []int{2, 4, 8}), e.Devices) || e.DevicesPerHost != e.Devices {
 				t.Errorf("sample %d: got id %d, %d devices, %d a host, want one host of %d", i, e.ID, e.Devices, e.DevicesPerHost, d.Devices)
@@ -298,10 +296,7 @@ func TestImpossibleDomains(t *testing.T) {
 	}
 	// These bounds are just large enough.
 	enough := design.Domain{MinShards: 3, MaxBytes: 10 * 48 * unit.KB, MaxLookupBytes: 3 * 3 * 64 * 64, Batches: []int{128, 64}, Optimizers: []problem.Optimizer{problem.Adam, problem.SGD}, Tables: small, Precisions: []problem.Precision{problem.FP32}}
-	set, err := enough.Compute(1, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(enough.Compute(1, 0, 100))(t)
 	for i := range set.Samples {
 		if g := &set.Samples[i]; len(g.Members) != 3 || g.Operation.Batch != 64 || !enough.Allows(set.Tables, g) {
 			t.Errorf("sample %d: got %+v, want three shards at the smaller batch", i, g)
@@ -311,10 +306,7 @@ func TestImpossibleDomains(t *testing.T) {
 
 // Plain draws only samples that the prototype's files can express.
 func TestPaper(t *testing.T) {
-	set, err := design.Paper().Compute(3, 50, 400)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(design.Paper().Compute(3, 50, 400))(t)
 	widest := int32(0)
 	for i, g := range set.Samples {
 		if g.Operation != (problem.Operation{Batch: 65536}) || len(g.Members) > 15 {
@@ -339,10 +331,7 @@ func TestPaper(t *testing.T) {
 
 // The lookups of every table in the draws can be made up with the asked statistics.
 func TestCPULookupsCanBeMade(t *testing.T) {
-	set, err := design.CPU().Compute(5, 60, 150)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(design.CPU().Compute(5, 60, 150))(t)
 	type drawn struct {
 		table int32
 		batch int

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
@@ -73,10 +74,7 @@ func TestExperiment(t *testing.T) {
 	if len(set.Compute.Tables) != 100 {
 		t.Errorf("got %d tables, want 100", len(set.Compute.Tables))
 	}
-	plain, err := d.Domain.Compute(d.Seed, 100, 300)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(d.Domain.Compute(d.Seed, 100, 300))(t)
 	if !reflect.DeepEqual(set.Compute.Samples[:270], plain.Samples[:270]) || !reflect.DeepEqual(set.Compute.Tables, plain.Tables) {
 		t.Error("the first 270 samples or the tables are not as the domain draws them")
 	}
@@ -89,10 +87,7 @@ func TestExperiment(t *testing.T) {
 			t.Errorf("sample %d is not a group of a plan", i)
 		}
 	}
-	comm, err := d.Domain.Comm(d.Seed, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	comm := must.Get(d.Domain.Comm(d.Seed, 20))(t)
 	if !reflect.DeepEqual(set.Comm, comm) {
 		t.Error("the all-to-alls are not as the domain draws them")
 	}
@@ -107,7 +102,7 @@ func TestExperiment(t *testing.T) {
 	}
 	// The hardware does not change the plans of greedy methods.
 	other = d
-	other.Hardware = profile(t, "h100-80")
+	other.Hardware = must.Get(hardware.ByName("h100-80"))(t)
 	if again := drawExperiment(t, other); !reflect.DeepEqual(again.Compute.Tables, set.Compute.Tables) {
 		t.Error("another device gave other tables")
 	}
@@ -147,7 +142,7 @@ func TestExperimentWithModel(t *testing.T) {
 		t.Skip("left out with -short: it plans many problems, one after another")
 	}
 	m := model(t, "h100-80")
-	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 3, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
+	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 3, Seed: 3, Model: m, Hardware: must.Get(hardware.ByName("a100-80"))(t)}
 	set := drawExperiment(t, d)
 	checkDesign(t, d, set.Compute)
 	d.Model = nil
@@ -178,10 +173,7 @@ func TestExperimentOverGivenTables(t *testing.T) {
 		}
 		delete(given, table.Name)
 	}
-	plain, err := d.Domain.Compute(d.Seed, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(d.Domain.Compute(d.Seed, 0, 100))(t)
 	if !reflect.DeepEqual(plain.Samples[:90], set.Compute.Samples[:90]) || reflect.DeepEqual(plain.Samples[90:], set.Compute.Samples[90:]) {
 		t.Error("want 90 samples as the domain draws them, and 10 that are not")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
@@ -159,10 +160,7 @@ func TestCommStaysInItsDomain(t *testing.T) {
 	// One profile has no network, the other one has.
 	for _, name := range []string{"rtx2080ti", "mi300x"} {
 		t.Run(name, func(t *testing.T) {
-			profile, err := hardware.ByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			profile := must.Get(hardware.ByName(name))(t)
 			set := design.Comm(1, 400, profile)
 			if len(set.Samples) != 400 || set.Provenance.Seed != 1 || set.Provenance.Profile != profile.Name {
 				t.Fatalf("got %d samples of %+v, want 400 of seed 1 and the profile", len(set.Samples), set.Provenance)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -27,10 +28,7 @@ func TestDrawsOfShippedModelsStay(t *testing.T) {
 	}
 	digest.Reset()
 	for _, name := range []string{"rtx2080ti", "mi300x"} {
-		profile, err := hardware.ByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		profile := must.Get(hardware.ByName(name))(t)
 		for _, e := range design.Comm(1, 300, profile).Samples {
 			fmt.Fprintf(digest, "%d %d %d %d %d %.6f\n", e.Split, e.Devices, e.DevicesPerHost, e.Batch, e.DimSums, e.Start)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestFileLargerThanItsBuffer(t *testing.T) {
 	want, _ := mustMake(t, Spec{Rows: 1 << 40, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<40, 3.3, 10_000)})
 	path := filepath.Join(t.TempDir(), "t.lookups")
-	if err := WriteFile(path, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteFile(path, want))
 	if got, err := ReadFile(path); err != nil || !equal(got, want) {
 		t.Errorf("got other lookups than were written, error %v", err)
 	}
@@ -29,13 +28,8 @@ func TestFileLargerThanItsBuffer(t *testing.T) {
 // today.
 func TestFileBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.lookups")
-	if err := WriteFile(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteFile(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}))
+	got := must.Get(os.ReadFile(path))(t)
 	want := "6e73706f6f6c0d0a 01000000 SUM 0200000000000000 0200000000000000 " +
 		"0000000000000000 0200000000000000 0200000000000000 0500000000000000 0201000000000000"
 	want = strings.ReplaceAll(strings.Replace(want, "SUM", fmt.Sprintf("%x", got[12:16]), 1), " ", "")
@@ -52,9 +46,7 @@ const fileBytesSum = 0x43e07fb7
 
 func TestDamagedFiles(t *testing.T) {
 	var file bytes.Buffer
-	if err := writeFile(&file, Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeFile(&file, Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}))
 	good := file.Bytes()
 	for i := range good {
 		for _, bit := range []byte{1, 0x80} {
@@ -90,9 +82,7 @@ func TestWriteFileRefuses(t *testing.T) {
 	if err := WriteFile(filepath.Join(dir, "none", "p"), Bags{Offsets: []int64{0}}); !os.IsNotExist(err) {
 		t.Errorf("no folder: got %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "taken"), 0o755))
 	if err := WriteFile(filepath.Join(dir, "taken"), Bags{Offsets: []int64{0}}); err == nil {
 		t.Error("a folder of the name: no error")
 	}
@@ -104,9 +94,7 @@ func TestWriteFileRefuses(t *testing.T) {
 func FuzzReadFile(f *testing.F) {
 	for _, b := range []Bags{{Offsets: []int64{0}}, {Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}} {
 		var file bytes.Buffer
-		if err := writeFile(&file, b); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, writeFile(&file, b))
 		f.Add(file.Bytes())
 		f.Add(file.Bytes()[:len(file.Bytes())-1])
 	}

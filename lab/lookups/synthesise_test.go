@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -112,9 +113,7 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Check(rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Check(rows))
 		if want := counted(b.Indices); r != want {
 			t.Fatalf("Synthesise returned %+v, counted %+v", r, want)
 		}

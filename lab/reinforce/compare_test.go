@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/policy"
 	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
@@ -37,21 +38,12 @@ func TestPredict(t *testing.T) {
 	of := tasks(t, Tasks{Tables: 6, Seed: 2}, false, 3)
 	predict := Predict(neuroshard.Pretrained())
 	o := Options{Iterations: 1, Tasks: Tasks{Seed: 1}, Workers: 2, Progress: func(int, int, string) {}}
-	got, err := trainDreamShard(context.Background(), &o, of, predict)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(trainDreamShard(context.Background(), &o, of, predict))(t)
 	if card := got.Manifest.Card; card.Plans != 0 || card.Losses[0].Cost != 0 || card.Episodes == 0 {
 		t.Errorf("got the card %+v, want episodes without measured plans", card)
 	}
-	net, err := dreamshard.Load(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	placed, err := neuroshard.Plan(context.Background(), &of[0], neuroshard.Options{Search: search.Options{Method: search.DreamShard, Policy: dreamshard.NewPolicy(net, predict), Brief: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(dreamshard.Load(got))(t)
+	placed := must.Get(neuroshard.Plan(context.Background(), &of[0], neuroshard.Options{Search: search.Options{Method: search.DreamShard, Policy: dreamshard.NewPolicy(net, predict), Brief: true}}))(t)
 	// The reward of the greedy episode is the cost that the line predicts for the placement.
 	p := predict(&of[0], Pieces(&of[0]))
 	for d, held := range placed.Shards {

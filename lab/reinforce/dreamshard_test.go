@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -13,21 +14,13 @@ import (
 
 func profile(t testing.TB) hardware.Profile {
 	t.Helper()
-	p, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(hardware.ByName("a100-80"))(t)
 }
 
 func tasks(t testing.TB, of Tasks, tests bool, n int) []problem.Problem {
 	t.Helper()
 	of.Profile = profile(t)
-	all, err := of.Draw(tests, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return must.Get(of.Draw(tests, n))(t)
 }
 
 // Training and test tasks share no table, tasks fit, and a task does not depend on the others.
@@ -79,10 +72,7 @@ func TestDreamShardForAnyWorkers(t *testing.T) {
 	of := tasks(t, Tasks{Tables: 8, Seed: 1}, false, 6)
 	train := func(seed uint64, workers int) []float32 {
 		o := Options{Measure: Simulated(), Iterations: 1, Tasks: Tasks{Seed: seed}, Workers: workers, Progress: func(int, int, string) {}}
-		got, err := trainDreamShard(context.Background(), &o, of, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(trainDreamShard(context.Background(), &o, of, nil))(t)
 		if card := got.Manifest.Card; card.Plans != plansPerIteration || card.Episodes != policyUpdatesEach*episodesPerUpdate || len(card.Losses) != 1 || !(card.Losses[0].Cost > 0) {
 			t.Errorf("got the card %+v", card)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search/policy"
@@ -37,10 +38,7 @@ func TestTrainAsksMeasure(t *testing.T) {
 		{Method: policy.AutoShard, Decisions: 1700},
 	} {
 		o.Tasks, o.Count, o.TestCount, o.Workers = Tasks{Tables: 4, Devices: 2, Seed: 1, Profile: profile(t)}, 2, 3, 4
-		alone, err := Train(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		alone := must.Get(Train(context.Background(), o))(t)
 		if m := alone.Manifest; m.Source != plan.Simulated || m.Profile != "a100-80" || m.Backend != simulated {
 			t.Errorf("%s: got source %q, profile %q and backend %q of the simulated device", o.Method, m.Source, m.Profile, m.Backend)
 		}
@@ -52,10 +50,7 @@ func TestTrainAsksMeasure(t *testing.T) {
 			}
 			return measure(p, shards)
 		}
-		f, err := Train(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Train(context.Background(), o))(t)
 		want := f.Manifest.Card.Plans + 3*o.TestCount
 		if o.Method == policy.AutoShard {
 			// One more plan of each task is the reference of the rewards.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
@@ -12,9 +13,7 @@ import (
 func FuzzRead(f *testing.F) {
 	head := Head{Format: Format, Version: FormatVersion, Tool: "1", Identity: "0", Axes: []Axis{{axisDevices, []string{"1", "2"}}}, Cells: 2, Part: Part{1, 1}}
 	file := File{head, []Outcome{outcome(1, "none", 1, 100, 10, 2), {Cell: Cell{Number: 2, Batch: 8, Device: "h200", Devices: 2}, Status: Infeasible, Reason: "too <large>"}}}
-	if _, err := Read("file", bytes.NewReader(file.bytes())); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(Read("file", bytes.NewReader(file.bytes())))(f)
 	f.Add(file.bytes())
 	f.Add(line(head))
 	f.Add(file.bytes()[:200])
@@ -28,9 +27,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%d missing cells; read again: error %v", read.Missing(), err)
 		}
 		r := NewResults(*read, BySpeed)
-		if err := WriteCSV(&bytes.Buffer{}, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteCSV(&bytes.Buffer{}, r))
 	})
 }
 
@@ -39,10 +36,7 @@ func FuzzReadCatalog(f *testing.F) {
 	f.Add("InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\na,H100,8,20,9,here\n", false)
 	f.Add("InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\na,h100-80,8.0,NaN,1e999,\"here\"\n", true)
 	f.Add("InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n\"", false)
-	profile, err := hardware.ByName("h100-80")
-	if err != nil {
-		f.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("h100-80"))(f)
 	f.Fuzz(func(t *testing.T, text string, spot bool) {
 		tariff, err := ReadCatalog("catalog.csv", bytes.NewReader([]byte(text)), spot)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
@@ -20,10 +21,7 @@ func seeds(f *testing.F, patterns ...string) {
 			f.Fatalf("%s: %d files, %v", pattern, len(paths), err)
 		}
 		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				f.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(path))(f)
 			f.Add(data)
 		}
 	}

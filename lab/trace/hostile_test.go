@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
@@ -57,10 +58,7 @@ func liar(t *testing.T, stated uint64) []byte {
 			_ = w.Close()
 			h.Method, data, h.CompressedSize64 = zip.Deflate, packed.Bytes(), uint64(packed.Len())
 		}
-		w, err := archive.CreateRaw(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(archive.CreateRaw(h))(t)
 		_, _ = w.Write(data) // to memory
 	}
 	number := func(n ...uint64) (b []byte) {
@@ -84,9 +82,7 @@ func liar(t *testing.T, stated uint64) []byte {
 		}
 		entry(e.name, e.data, e.size)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Close())
 	return out.Bytes()
 }
 
@@ -128,29 +124,19 @@ func TestParquetBombs(t *testing.T) {
 	refused(t, "footer.parquet", append(bytes.Clone(small[:len(small)-8]), "\xff\xff\xff\x7fPAR1"...), "a footer of 2147483647 bytes in a file of")
 	// A footer with a list of 2^31-1 row groups.
 	refused(t, "list.parquet", []byte("PAR1\x49\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1"), "footer: ")
-	lz4, err := os.ReadFile("testdata/bad/lz4.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lz4 := must.Get(os.ReadFile("testdata/bad/lz4.parquet"))(t)
 	refused(t, "lz4.parquet", lz4, `row group 0, column "Sample": compressed with LZ4`)
 	var lists bytes.Buffer
 	w := parquet.NewGenericWriter[struct{ IDs []int64 }](&lists, parquet.Compression(&parquet.Lz4Raw))
-	if _, err := w.Write([]struct{ IDs []int64 }{{[]int64{1, 2}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]struct{ IDs []int64 }{{[]int64{1, 2}}}))(t)
+	must.Do(t, w.Close())
 	refused(t, "lists.parquet", lists.Bytes(), `row group 0, column "IDs": compressed with LZ4_RAW`)
 }
 
 // TestCheckPage wants the sizes of a page's header to be compared with its data.
 func TestCheckPage(t *testing.T) {
 	zipped := packed(t, make([]byte, 100))
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(zstd.NewWriter(nil))(t)
 	for _, test := range []struct {
 		unpacked, packed, values int64
 		codec                    format.CompressionCodec

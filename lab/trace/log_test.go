@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 )
 
@@ -93,28 +94,17 @@ func parquetOf(t testing.TB, rows []lookup, options ...parquet.WriterOption) []b
 	t.Helper()
 	var out bytes.Buffer
 	w := parquet.NewGenericWriter[lookup](&out, options...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(rows))(t)
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
 func packed(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(gzip.NewWriterLevel(&out, gzip.BestSpeed))(t)
+	must.Get(w.Write(data))(t)
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -144,10 +134,7 @@ func TestLogs(t *testing.T) {
 		rewrite(t, packedPath, packed(t, csvOf(rows)))
 		rewrite(t, parquetPath, parquetOf(t, rows, parquet.MaxRowsPerRowGroup(17)))
 		for _, path := range []string{csvPath, packedPath, parquetPath} {
-			got, err := readAll(path, Options{Batch: batch})
-			if err != nil {
-				rt.Fatal(err)
-			}
+			got := must.Get(readAll(path, Options{Batch: batch}))(rt)
 			if !sameTables(got, want) {
 				rt.Fatalf("got %+v, want %+v", got, want)
 			}
@@ -175,10 +162,7 @@ func TestLongLog(t *testing.T) {
 			want[plain(r)] = append(want[plain(r)], r.Index)
 		}
 		for _, data := range [][]byte{csvOf(rows), parquetOf(t, rows)} {
-			tables, err := readAll(write(t, "log", data), Options{Batch: 2000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tables := must.Get(readAll(write(t, "log", data), Options{Batch: 2000}))(t)
 			for _, table := range tables {
 				for i := range table.Samples {
 					got := table.Bags.Indices[table.Bags.Offsets[i]:table.Bags.Offsets[i+1]]
@@ -304,9 +288,7 @@ func TestSampleSet(t *testing.T) {
 		slices.Sort(sorted)
 		sorted = slices.Compact(sorted)
 		for _, sample := range all {
-			if err := s.add(sample, batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.add(sample, batch))
 			if rank := slices.Index(sorted, sample); s.beyond(sample) && rank < batch {
 				t.Fatalf("sample %d is number %d and not taken in a batch of %d", sample, rank, batch)
 			}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // TestFilesOfArrow reads files of another writer (testdata/make_parquet.py):
@@ -38,10 +40,7 @@ func TestBadParquet(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}
-	data, err := os.ReadFile("testdata/snappy.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/snappy.parquet"))(t)
 	for _, test := range []struct {
 		data []byte
 		want string

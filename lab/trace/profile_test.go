@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -27,10 +28,7 @@ func twoFeatures() Table {
 }
 
 func TestProfile(t *testing.T) {
-	got, err := profile(twoFeatures(), 0, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(profile(twoFeatures(), 0, 64))(t)
 	want := problem.Table{
 		Name: "user", Rows: 10, Dim: 64,
 		Features: []problem.Feature{{Name: "clicked", PoolingFactor: 1.5, LengthCV: math.Sqrt(20) / 6}, {Name: "shown", PoolingFactor: .5, LengthCV: 1}},
@@ -68,10 +66,7 @@ func TestProfilesAgree(t *testing.T) {
 	if err != nil || len(tables) != 1 || !slices.Equal(tables[0].Bags.Indices, bags.Indices) {
 		t.Fatalf("got other lookups than the log's, error %v", err)
 	}
-	got, err := profile(tables[0], 5000, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(profile(tables[0], 5000, 4))(t)
 	want := access.Counts{Lookups: float64(realised.Lookups), Unique: float64(realised.Unique), Reuse: realised.Reuse}
 	if got := got.Counts(512); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 )
 
@@ -36,9 +37,7 @@ func readAll(path string, o Options) ([]Table, error) {
 func write(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -46,9 +45,7 @@ func write(t testing.TB, name string, data []byte) string {
 // a file is emptied and written again.
 func rewrite(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := errors.Join(os.Remove(path), os.WriteFile(path, data, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(path), os.WriteFile(path, data, 0o644)))
 }
 
 func lengthsOf(b lookups.Bags) []int64 {
@@ -66,9 +63,7 @@ func TestFilesOfTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &want))
 	paths, err := filepath.Glob("testdata/*.pt*")
 	if err != nil || len(paths) != 10 {
 		t.Fatalf("got %d files and %v, want 10", len(paths), err)
@@ -125,10 +120,7 @@ func TestBadFilesOfTorch(t *testing.T) {
 // unless only the end of a zip file is cut, which the reader does not need.
 func TestEveryCut(t *testing.T) {
 	for _, name := range []string{"zip.pt", "zip.pt.gz", "legacy.pt", "legacy.pt.gz"} {
-		data, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile("testdata/" + name))(t)
 		enough := len(data)
 		if name == "zip.pt" {
 			enough = bytes.Index(data, []byte("/version")) - 50
@@ -146,15 +138,9 @@ func TestEveryCut(t *testing.T) {
 // TestEveryFlip changes every third byte of files with checksums. If the file can be read
 // at all, it must give the same lookups.
 func TestEveryFlip(t *testing.T) {
-	want, err := readAll("testdata/zip.pt", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(readAll("testdata/zip.pt", Options{}))(t)
 	for _, name := range []string{"zip.pt", "zip.pt.gz"} {
-		data, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile("testdata/" + name))(t)
 		path := write(t, name, nil)
 		for i := 0; i < len(data); i += 3 {
 			bad := bytes.Clone(data)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // most is the most heap that the test below may use: a table has 0.3 million lookups.
@@ -22,30 +24,22 @@ const most = 150 << 20
 func TestMemoryOfLog(t *testing.T) {
 	const samples, tables, pooling = 65536, 40, 4
 	path := write(t, "log.csv", nil)
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	out := bufio.NewWriter(f)
 	fmt.Fprintln(out, "sample,table,index")
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range samples * tables * pooling {
 		fmt.Fprintf(out, "%d,t%d,%d\n", i/tables/pooling, i/pooling%tables, random.IntN(1e6))
 	}
-	if err := errors.Join(out.Flush(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(out.Flush(), f.Close()))
 	start := time.Now()
 	peak := peakHeap(func() {
-		_, err := ReadTables(path, Options{TempDir: t.TempDir()}, TableOptions{Dim: 4, Keep: func(_ int, table Table) error {
+		must.Get(ReadTables(path, Options{TempDir: t.TempDir()}, TableOptions{Dim: 4, Keep: func(_ int, table Table) error {
 			if got := len(table.Bags.Indices); table.Samples != samples || got != samples*pooling {
 				t.Errorf("table %s: got %d samples and %d lookups", table.Name, table.Samples, got)
 			}
 			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 	})
 	t.Logf("heap of at most %d MB, %.1f million lookups/s", peak>>20, samples*tables*pooling/1e6/time.Since(start).Seconds())
 	if peak > most {

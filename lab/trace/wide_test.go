@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -62,18 +63,11 @@ func TestWideLogs(t *testing.T) {
 	}
 	var lists bytes.Buffer
 	w := parquet.NewGenericWriter[clicks](&lists, parquet.MaxRowsPerRowGroup(170), parquet.PageBufferSize(300))
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(rows))(t)
+	must.Do(t, w.Close())
 	tabs := bytes.ReplaceAll(wide.Bytes(), []byte(","), []byte("\t"))
 	for _, batch := range []int{0, 1, 123, 340, 341, 9999} {
-		want, err := readAll(write(t, "long.csv", long.Bytes()), Options{Batch: batch})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(readAll(write(t, "long.csv", long.Bytes()), Options{Batch: batch}))(t)
 		o := Options{Batch: batch, Columns: []string{"user", "items", "viewed"}}
 		for name, data := range map[string][]byte{"wide.csv": wide.Bytes(), "wide.tsv": tabs, "wide.csv.gz": packed(t, wide.Bytes()), "lists.parquet": lists.Bytes()} {
 			if got, err := readAll(write(t, name, data), o); err != nil || !sameTables(got, want) {

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/train"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // With the zero Options, a training run on simulated data gives the same bytes as
@@ -14,7 +16,7 @@ func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 	if !f32.Assembly() {
 		t.Skip("this build or processor lacks the instructions that the shipped models were made with")
 	}
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4acecc43af19" {
 		t.Errorf("exchanges in one host: got model %s, want a100-80-4acecc43af19", m.Manifest.ID)
 	}

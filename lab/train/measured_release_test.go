@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -36,10 +37,7 @@ func TestMeasuredDataWithDefaults(t *testing.T) {
 		began := time.Now()
 		m, noisy := fit(t, data, hw, train.Options{Seed: 1, Ensemble: c.ensemble})
 		took := time.Since(began)
-		exact, err := train.Judge(m, truth, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		exact := must.Get(train.Judge(m, truth, 2))(t)
 		t.Logf("%s, %d tables, %d samples, %d nets, noise %v: data %.2f / %.2f %%, law %.2f / %.2f %%, tau %.4f, exchanges %.2f and %.2f %%, %v",
 			c.name, c.tables, c.groups, c.ensemble, c.noise, noisy.Compute.All.Mean, noisy.Compute.All.P95, exact.Compute.All.Mean, exact.Compute.All.P95,
 			exact.Compute.KendallTau, noisy.Comm.All.Mean, exact.Comm.All.Mean, took.Round(time.Second))

@@ -13,6 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/train"
@@ -36,10 +37,7 @@ func TestUnseenKinds(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 300, 60, .03, 1)
 	m, _ := fit(t, data, hw, small())
-	model, err := cost.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(cost.Load(m))(t)
 	table := &data.Compute.Tables[0]
 	op := problem.Operation{Batch: 1024}
 	described := feature.Describe(table, table.Counts(op.Batch))
@@ -85,11 +83,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("got report %+v, want %+v", gotReport, wantReport)
 	}
 	curve := func(data train.Data) []train.CurvePoint {
-		points, err := train.LearningCurve(context.Background(), data, hw, []int{100}, small())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return points
+		return must.Get(train.LearningCurve(context.Background(), data, hw, []int{100}, small()))(t)
 	}
 	dirty := curve(data)
 	data.Compute.Samples = data.Compute.Usable()
@@ -155,10 +149,7 @@ func TestEnsemble(t *testing.T) {
 	if p := progress[23]; p.Phase != "compute" || p.Epoch != 24 || p.Epochs != 24 || progress[24].Phase != "comm" || progress[len(progress)-1].Epoch != progress[len(progress)-1].Epochs {
 		t.Errorf("got progress %+v after four nets, want epoch 24 of 24, then comm", p)
 	}
-	exact, err := train.Judge(m, truth, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exact := must.Get(train.Judge(m, truth, 2))(t)
 	mean := 0.
 	for k := range 4 {
 		one := &modelfile.Model{Manifest: m.Manifest}
@@ -168,10 +159,7 @@ func TestEnsemble(t *testing.T) {
 				one.Tensors = append(one.Tensors, modelfile.Tensor{Name: name, Shape: x.Shape, Data: x.Data})
 			}
 		}
-		r, err := train.Judge(one, truth, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(train.Judge(one, truth, 2))(t)
 		mean += r.Compute.All.Mean / 4
 	}
 	if got := exact.Compute.All.Mean; !(got < mean) {
@@ -191,7 +179,7 @@ func TestEnsemble(t *testing.T) {
 // Measured groups with simulated exchanges are accepted only with MixedSources, and
 // the model states both sources.
 func TestMixedSources(t *testing.T) {
-	hw := profile(t, "h200")
+	hw := must.Get(hardware.ByName("h200"))(t)
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
 	data.Comm = simulated(t, hw, 0, 60).Comm
 	opt := small()
@@ -260,7 +248,7 @@ func TestProfileOf(t *testing.T) {
 	if got, err := train.ProfileOf(dataset.Provenance{Profile: "desk-cpu", Hardware: desk()}); err != nil || got != desk() {
 		t.Errorf("stated: got %+v, %v", got, err)
 	}
-	if got, err := train.ProfileOf(dataset.Provenance{Profile: "h200"}); err != nil || got != profile(t, "h200") {
+	if got, err := train.ProfileOf(dataset.Provenance{Profile: "h200"}); err != nil || got != must.Get(hardware.ByName("h200"))(t) {
 		t.Errorf("known: got %+v, %v", got, err)
 	}
 	if _, err := train.ProfileOf(dataset.Provenance{Profile: "desk-cpu"}); err == nil || !strings.Contains(err.Error(), `states no facts of its device`) {
@@ -274,11 +262,7 @@ func TestLearningCurve(t *testing.T) {
 	opt := train.Options{Epochs: 10, Hidden: 32, Embed: 16, Head: 16, Seed: 1}.Quick()
 	curve := func(sizes ...int) []train.CurvePoint {
 		t.Helper()
-		points, err := train.LearningCurve(context.Background(), data, hw, sizes, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return points
+		return must.Get(train.LearningCurve(context.Background(), data, hw, sizes, opt))(t)
 	}
 	points := curve(40, 600, 5000)
 	if len(points) != 3 || points[0].Samples != 40 || points[1].Samples != 600 || points[2].Samples != 600 {
@@ -310,9 +294,7 @@ func TestScatter(t *testing.T) {
 	points := []train.Point{{Predicted: 1, Actual: 1.1}, {Predicted: 20, Actual: 18}, {Predicted: 300, Actual: 310}}
 	for _, source := range []string{"measured", "simulated"} {
 		var out bytes.Buffer
-		if err := train.Scatter(&out, &train.Report{Source: source, Points: points}, "a title"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, train.Scatter(&out, &train.Report{Source: source, Points: points}, "a title"))
 		svg := out.String()
 		if !strings.Contains(svg, "<svg") || !strings.Contains(svg, "a title") || !strings.Contains(svg, strings.ToUpper(source)+" ms") || !strings.Contains(svg, "predicted ms") {
 			t.Errorf("%s: got %.300s..., want an SVG that names its axes", source, svg)

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/train"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -20,10 +22,7 @@ func TestMeasuredData(t *testing.T) {
 	hw := desk()
 	data, truth := synthetic(hw, warpedLaw(hw), 600, 1000, 300, .03, 1)
 	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 40})
-	exact, err := train.Judge(m, truth, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exact := must.Get(train.Judge(m, truth, 2))(t)
 	t.Logf("against the data %+v, against the law %+v; exchanges %+v and %+v", report.Compute.All, exact.Compute.All, report.Comm.All, exact.Comm.All)
 	if got := exact.Compute.All; !(got.Mean < 4.2) || !(got.P95 < 12) {
 		t.Errorf("groups against the law: got %+v, want a mean below 4.2 %% and a p95 below 12 %%", got)
@@ -58,7 +57,7 @@ func TestMeasuredData(t *testing.T) {
 // On a device whose collectives do not follow the closed form, the residual net
 // removes most of the remaining error.
 func TestResidualMendsADistortedDevice(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := simulated(t, hw, 20, 900)
 	for i := range data.Comm.Samples {
 		e := &data.Comm.Samples[i]
@@ -88,10 +87,7 @@ func TestResidualMendsADistortedDevice(t *testing.T) {
 			m.Tensors[i].Data = make([]float32, len(tensor.Data))
 		}
 	}
-	constants, err := train.Judge(m, data, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	constants := must.Get(train.Judge(m, data, 2))(t)
 	alone, mended := constants.Comm.All.Mean, report.Comm.All.Mean
 	t.Logf("mean error of the constants alone %.2f %%, with the residual net %.2f %%", alone, mended)
 	if !(alone > 4) {

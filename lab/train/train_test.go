@@ -12,6 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
@@ -19,25 +20,12 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-func profile(t testing.TB, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // simulated draws samples and simulates their times.
 func simulated(t testing.TB, hw hardware.Profile, groups, exchanges int) train.Data {
 	t.Helper()
 	data := train.Data{Compute: design.Compute(5, 300, groups, 1, 30), Comm: design.Comm(5, exchanges, hw)}
-	if err := collect.SimulateCompute(context.Background(), data.Compute, hw, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := collect.SimulateComm(context.Background(), data.Comm, hw, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, collect.SimulateCompute(context.Background(), data.Compute, hw, 0))
+	must.Do(t, collect.SimulateComm(context.Background(), data.Comm, hw, 0))
 	return data
 }
 
@@ -51,15 +39,13 @@ func small() train.Options {
 func few(t testing.TB, hw hardware.Profile, groups int) train.Data {
 	t.Helper()
 	data := simulated(t, hw, groups, 0)
-	data.Comm = design.Comm(6, 60, profile(t, "rtx2080ti"))
-	if err := collect.SimulateComm(context.Background(), data.Comm, hw, 0); err != nil {
-		t.Fatal(err)
-	}
+	data.Comm = design.Comm(6, 60, must.Get(hardware.ByName("rtx2080ti"))(t))
+	must.Do(t, collect.SimulateComm(context.Background(), data.Comm, hw, 0))
 	return data
 }
 
 func TestFitLearns(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := few(t, hw, 600)
 	var progress []train.Progress
 	opt := train.Options{Epochs: 4, Batch: 32, Seed: 1, OnProgress: func(p train.Progress) { progress = append(progress, p) }}
@@ -115,7 +101,7 @@ func TestFitLearns(t *testing.T) {
 }
 
 func TestWorkersAndSeeds(t *testing.T) {
-	hw := profile(t, "v100-16")
+	hw := must.Get(hardware.ByName("v100-16"))(t)
 	data := few(t, hw, 300)
 	fit := func(workers int, seed uint64) (*modelfile.Model, *train.Report) {
 		opt := small()
@@ -140,7 +126,7 @@ func TestWorkersAndSeeds(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := few(t, hw, 100)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -168,7 +154,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestFitRefuses(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	splitOfComm := func(d *train.Data, without dataset.Split) {
 		d.Comm.Samples = slices.DeleteFunc(d.Comm.Samples, func(e dataset.Exchange) bool { return e.Split == without })
 	}
@@ -207,7 +193,7 @@ func TestFitRefuses(t *testing.T) {
 // The fit finds the six constants of the closed form that the simulated device
 // computes with.
 func TestCommConstantsAreRecovered(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := simulated(t, hw, 20, 500)
 	m, report, err := train.Fit(context.Background(), data, hw, train.Options{Epochs: 2, Hidden: 16, Embed: 8, Head: 8, Seed: 1})
 	if err != nil {
@@ -242,20 +228,15 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 // A model that is judged by its own predictions has no error. Judged by other
 // times, the model has exactly the error with which the times were made.
 func TestJudgeKnowsThePerfectModel(t *testing.T) {
-	hw := profile(t, "a100-80")
+	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := few(t, hw, 300)
 	data.Large = design.Compute(6, 300, 20, 100, 120)
-	if err := collect.SimulateCompute(context.Background(), data.Large, hw, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, collect.SimulateCompute(context.Background(), data.Large, hw, 0))
 	m, _, err := train.Fit(context.Background(), data, hw, small())
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := cost.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(cost.Load(m))(t)
 	predict := func(set *dataset.Compute) {
 		for i := range set.Samples {
 			g := &set.Samples[i]
@@ -285,11 +266,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 		}
 	}
 	judge := func() *train.Report {
-		r, err := train.Judge(m, data, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return must.Get(train.Judge(m, data, 2))(t)
 	}
 	perfect := judge()
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -68,10 +69,7 @@ func loaded(t testing.TB, factors []float64) *backend {
 func TestChooseOnALoadedMachine(t *testing.T) {
 	p, finalists := trio(t)
 	factors := []float64{1, 4, 1.5, 2, 1, 3, 1, 1}
-	m, err := verify.Choose(context.Background(), p, finalists, loaded(t, factors), verify.Options{Repeats: len(factors)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(verify.Choose(context.Background(), p, finalists, loaded(t, factors), verify.Options{Repeats: len(factors)}))(t)
 	if m.Kept != 2 || !m.Trials[1].Faster || !m.Trials[2].Faster || m.Trials[0].Faster || m.Rounds != 8 || !m.Simulated {
 		t.Fatalf("got %d kept of %+v, want the third", m.Kept, m.Trials)
 	}
@@ -110,10 +108,7 @@ func TestChooseKeepsTheFirstInDoubt(t *testing.T) {
 		computes++
 		return err
 	}
-	got, err := verify.Choose(context.Background(), p, finalists, m, verify.Options{Repeats: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(verify.Choose(context.Background(), p, finalists, m, verify.Options{Repeats: 8}))(t)
 	if got.Kept != 0 || got.Trials[1].Faster || !(got.Trials[1].PValue > .05) {
 		t.Errorf("faster in 4 of 8 rounds: got %d kept, %+v, want the first", got.Kept, got.Trials[1])
 	}
@@ -141,13 +136,10 @@ func TestInTurns(t *testing.T) {
 			return nil
 		}
 		seen, last := 0, 0
-		turns, err := verify.InTurns(context.Background(), p, placements, m, verify.Options{
+		turns := must.Get(verify.InTurns(context.Background(), p, placements, m, verify.Options{
 			Repeats: rounds, Seed: seed, Fastest: fastest,
 			OnProgress: func(done, of int) { seen++; last = of - done },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if len(turns) != 3 || seen != 3*rounds*4 || last != 0 {
 			t.Errorf("got %d turns and progress of %d requests, %d missing, want 3, %d and 0", len(turns), seen, last, 3*rounds*4)
 		}
@@ -189,10 +181,7 @@ func TestChooseWithoutMemory(t *testing.T) {
 		}
 		return m
 	}
-	m, err := verify.Choose(context.Background(), p, finalists, refuse(protocol.CodeMemory, 1), verify.Options{Repeats: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(verify.Choose(context.Background(), p, finalists, refuse(protocol.CodeMemory, 1), verify.Options{Repeats: 5}))(t)
 	if m.Trials[0].Refused != "" || m.Trials[2].Refused != "" || !strings.Contains(m.Trials[1].Refused, "do not fit the backend's memory") || m.Kept == 1 || m.Trials[1].Runs != nil {
 		t.Errorf("got %+v, want only the second left out", m.Trials)
 	}
@@ -259,10 +248,7 @@ func TestChooseByShortestTimes(t *testing.T) {
 		for _, f := range finalists {
 			placements = append(placements, verify.Placement{Shards: f.Shards})
 		}
-		turns, err := verify.InTurns(context.Background(), p, placements, noisy, verify.Options{Repeats: rounds, Fastest: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		turns := must.Get(verify.InTurns(context.Background(), p, placements, noisy, verify.Options{Repeats: rounds, Fastest: true}))(t)
 		for i, want := range []unit.Millis{5, 4} {
 			got := turns[i].Result
 			if len(got.Costs) != rounds || len(got.Paired) != blocks || got.Measured != want {

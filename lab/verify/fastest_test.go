@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -36,14 +37,8 @@ func TestFastest(t *testing.T) {
 		}
 		return nil
 	}
-	want, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, quiet, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5, Fastest: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(verify.Plan(context.Background(), p, shards, plan.Breakdown{}, quiet, verify.Options{}))(t)
+	got := must.Get(verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5, Fastest: true}))(t)
 	if got.Measured != want.Measured || len(got.Costs) != 5 || got.Spread == 0 {
 		t.Errorf("got cost %v of %v, want the quiet backend's %v", got.Measured, got.Costs, want.Measured)
 	}
@@ -57,10 +52,7 @@ func TestFastest(t *testing.T) {
 			t.Errorf("exchange %d: got start %v, want 5 aligned ones, then those of the fastest computes, %v", i, e.Start, quiet.comms[1].Start)
 		}
 	}
-	slow, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := must.Get(verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5}))(t)
 	if slow.Measured <= want.Measured {
 		t.Errorf("medians: got cost %v, want more than %v", slow.Measured, want.Measured)
 	}

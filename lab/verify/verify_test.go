@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -66,11 +67,7 @@ func newBackend(t testing.TB) *backend {
 
 func profile(t testing.TB) hardware.Profile {
 	t.Helper()
-	hw, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hw
+	return must.Get(hardware.ByName("a100-80"))(t)
 }
 
 func ExamplePlan() {
@@ -147,17 +144,9 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 	hw := profile(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p, shards := drawPlan(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), hw)
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		want, err := simulate.NewPricer(p).Price(shards)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, collect.NewSimulated(hw), verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Validate())
+		want := must.Get(simulate.NewPricer(p).Price(shards))(t)
+		got := must.Get(verify.Plan(context.Background(), p, shards, plan.Breakdown{}, collect.NewSimulated(hw), verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")}))(t)
 		for d, w := range want.Devices {
 			g := got.Devices[d]
 			if g.Measured != w {
@@ -212,15 +201,12 @@ func TestPlanByHand(t *testing.T) {
 	}
 	predicted := plan.NewBreakdown([]plan.StepTimes{{Forward: 1, Backward: 2, ForwardComm: 3, BackwardComm: 4}, {Forward: 20}, {Backward: 7}})
 	var seen []int
-	got, err := verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{OnProgress: func(done, of int) {
+	got := must.Get(verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{OnProgress: func(done, of int) {
 		if of != 5 {
 			t.Errorf("got progress of %d, want of 5 requests", of)
 		}
 		seen = append(seen, done)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	sgd, adam := problem.Operation{Batch: 1024}, problem.Operation{Batch: 1024, Optimizer: problem.Adam}
 	if diff := cmp.Diff([]dataset.Group{
 		{Operation: sgd, Members: []dataset.Member{{Table: 1, Dim: 32}}},
@@ -276,10 +262,7 @@ func TestMeterWithoutComm(t *testing.T) {
 		return fmt.Errorf("the request failed: %w", &protocol.Error{Code: protocol.CodeUnsupported, Message: "one GPU has nobody to exchange with"})
 	}
 	predicted := plan.NewBreakdown([]plan.StepTimes{{Forward: 1, Backward: 2, ForwardComm: 30, BackwardComm: 4}, {Forward: 4, ForwardComm: 1}, {}})
-	got, err := verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{Repeats: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{Repeats: 2}))(t)
 	if got.CommMeasured || got.CommMissing != "one GPU has nobody to exchange with" || asked != 1 {
 		t.Errorf("got comm measured %v, missing %q, asked %d times, want false, the backend's reason, once", got.CommMeasured, got.CommMissing, asked)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -35,10 +36,7 @@ func TestMemory(t *testing.T) {
 		{1210, 1401, watch.HeldMore, "device 1: the peak of 1.37 GiB, with the dense part, is more than the 1.37 GiB that the plan counts with the reserve: at the start of a step there are 210 MiB beside weights, optimizer states and cache"},
 		{1000, 1500, watch.BuffersMore, "device 1: the peak of 1.46 GiB, with the dense part, is more than the 1.37 GiB that the plan counts with the reserve: steps take 500 MiB above their start, and the plan counts buffers of 200 MiB"},
 	} {
-		w, err := watch.New([]unit.Millis{1, 1}, watch.Options{Window: 2, Counted: counted})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(watch.New([]unit.Millis{1, 1}, watch.Options{Window: 2, Counted: counted}))(t)
 		var events []watch.Event
 		for step := range int64(5) {
 			l := watch.Line{Step: step, Device: 1, Forward: 1, Start: c.start * unit.MiB, Peak: c.peak * unit.MiB, Reserved: 2 * unit.GiB}

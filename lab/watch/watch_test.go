@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -51,10 +52,7 @@ func usual(int64, int) float64 { return 1 }
 // watched returns the events and the summary of lines.
 func watched(t *testing.T, j *job, opt watch.Options, lines []watch.Line) ([]watch.Event, watch.Summary) {
 	t.Helper()
-	w, err := watch.New(j.predicted, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(watch.New(j.predicted, opt))(t)
 	var events []watch.Event
 	for _, l := range lines {
 		events = append(events, w.Add(l)...)
@@ -140,10 +138,7 @@ func TestEnded(t *testing.T) {
 func TestNoise(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
 	predicted := slices.Repeat([]unit.Millis{1}, 64)
-	w, err := watch.New(predicted, watch.Options{Window: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(watch.New(predicted, watch.Options{Window: 1}))(t)
 	found := map[int]bool{}
 	for step := range int64(1016) {
 		for d := range predicted {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -31,9 +32,7 @@ func TestAllToAllTransposes(t *testing.T) {
 			rapid.SliceOfN(rapid.IntRange(0, 64), n, n).Draw(t, "dims"),
 			rapid.SampledFrom([]problem.Precision{problem.FP32, problem.FP16, problem.BF16}).Draw(t, "precision"),
 		}
-		if err := g.connect(n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.connect(n))
 		parts, memory := make([]*exchange, n), make([]byte, s.bytes())
 		for r := range parts {
 			parts[r], memory = newExchange(r, s, memory)
@@ -74,9 +73,7 @@ func TestAllToAllTransposes(t *testing.T) {
 		}
 		wide(binary.LittleEndian.PutUint32)
 		for _, backward := range []bool{false, true} {
-			if _, err := g.run(parts, make([]time.Duration, n), backward); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.run(parts, make([]time.Duration, n), backward))(t)
 			if backward {
 				wide(same)
 				continue
@@ -99,10 +96,7 @@ func TestWaits(t *testing.T) {
 		}
 		g := newRanks(t)
 		g.processorTime = processor
-		times, err := g.allToAll(sizes{Batch: 32, Dims: []int{4, 4, 4}}, []time.Duration{0, late, 0}, 1, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := must.Get(g.allToAll(sizes{Batch: 32, Dims: []int{4, 4, 4}}, []time.Duration{0, late, 0}, 1, 3))(t)
 		wait := late.Seconds() * 1e3
 		for r := range 3 {
 			if len(times.forward[r]) != 3 || len(times.backward[r]) != 3 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
@@ -84,26 +85,16 @@ func mask(responses string) string {
 
 // TestConversation is a whole conversation, with what is measured masked.
 func TestConversation(t *testing.T) {
-	requests, err := os.ReadFile("testdata/requests.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := must.Get(os.ReadFile("testdata/requests.jsonl"))(t)
 	opt := small()
 	var out bytes.Buffer
-	if err := Serve(t.Context(), bytes.NewReader(requests), &out, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Serve(t.Context(), bytes.NewReader(requests), &out, opt))
 	masked := mask(out.String())
 	golden := "testdata/responses.golden"
 	if *update {
-		if err := os.WriteFile(golden, []byte(masked), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(masked), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if diff := cmp.Diff(string(want), masked); diff != "" {
 		t.Errorf("responses (-want +got):\n%s", diff)
 	}
@@ -370,16 +361,11 @@ func TestLookupsAreSeeded(t *testing.T) {
 func TestLookupFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "table.lookups")
 	bags := lookups.Bags{Indices: []int64{5, 5, 5, 9, 1, 2}, Offsets: []int64{0, 1, 3, 4, 6}}
-	if err := lookups.WriteFile(path, bags); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lookups.WriteFile(path, bags))
 	ask := func(opt Options, batch, features, rows int) (protocol.Response, *table) {
 		s := newServer(t.Context(), opt)
 		s.answer([]byte(initWarm))
-		request, err := json.Marshal(protocol.Request{Op: protocol.OpTables, Tables: []protocol.Table{{T: 1, Rows: int64(rows), Batch: batch, Features: features, LookupFile: path}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(json.Marshal(protocol.Request{Op: protocol.OpTables, Tables: []protocol.Table{{T: 1, Rows: int64(rows), Batch: batch, Features: features, LookupFile: path}}}))(t)
 		return s.answer(request), s.tables.known[1]
 	}
 	r, made := ask(small(), 4, 1, 10)
@@ -503,9 +489,7 @@ func TestCancel(t *testing.T) {
 		go func() { ended <- Serve(ctx, in, &out, opt) }()
 		// Ten thousand repeats would end with a response, which is looked for below.
 		for _, line := range []string{`{"op":"init","batch":1024,"repeats":10000,"cache":"warm"}`, tableLine(0, 20000, 20), request} {
-			if _, err := io.WriteString(requests, line+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(requests, line+"\n"))(t)
 		}
 		time.Sleep(50 * time.Millisecond)
 		cancel(cause)
@@ -533,10 +517,7 @@ func TestLongLineEndsTheConversation(t *testing.T) {
 
 // FuzzServe: whatever comes, each line that is not blank has one response.
 func FuzzServe(f *testing.F) {
-	requests, err := os.ReadFile("testdata/requests.jsonl")
-	if err != nil {
-		f.Fatal(err)
-	}
+	requests := must.Get(os.ReadFile("testdata/requests.jsonl"))(f)
 	f.Add(string(requests))
 	f.Add(initWarm + "\n" + tableLine(0, 100, 2) + "\n" + `{"op":"compute","group":[{"t":0,"dim":4}],"opt":"sgd","dtype":"fp32"}`)
 	f.Add("\n \t\nnull\n{}\n\xff\n{\"op\":7}")
@@ -555,9 +536,7 @@ func FuzzServe(f *testing.F) {
 		}
 		var out bytes.Buffer
 		opt := Options{Threads: 1, Memory: unit.MiB, IndexMemory: 64 * unit.KiB}
-		if err := Serve(t.Context(), strings.NewReader(in), &out, opt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Serve(t.Context(), strings.NewReader(in), &out, opt))
 		got := 0
 		for line := range strings.Lines(out.String()) {
 			var r protocol.Response

@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -97,14 +98,9 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got, 0o666))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if d := gocmp.Diff(string(want), string(got)); d != "" {
 		t.Errorf("%s (run with -update to accept): -want +got\n%s", name, d)
 	}
@@ -131,19 +127,12 @@ func TestGolden(t *testing.T) {
 		{Rows: span(0, 10), Columns: span(12, 16), Device: 3, Tier: plan.HBM},
 	}})
 	pl.Tables[0].IndexDedup = true
-	if err := HugeCTR(&b, pl, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HugeCTR(&b, pl, Options{}))
 	golden(t, "hugectr.json", b.Bytes())
 	b.Reset()
-	if err := HugeCTR(&b, pl, Options{Python: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HugeCTR(&b, pl, Options{Python: true}))
 	golden(t, "hugectr.py", b.Bytes())
-	entries, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("testdata"))(t)
 	for _, e := range entries {
 		if !slices.Contains([]string{"torchrec.json", "hugectr.json", "hugectr.py", "serialized.json", "serialize.py", "operators.json", "fuzz", "rapid"}, e.Name()) {
 			t.Errorf("testdata/%s belongs to no test", e.Name())
@@ -182,17 +171,12 @@ func TestRoundTripOfEveryKind(t *testing.T) {
 	// "plan" alone is what a ShardingPlan serializes to, and says as much but for
 	// the shape of what is data-parallel.
 	var whole map[string]json.RawMessage
-	if err := json.Unmarshal(data, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &whole))
 	bare := fmt.Sprintf(`{"plan": %s}`, whole["plan"])
 	if d := gocmp.Diff(pl.Tables, place(t, []byte(bare), p).Tables); d != "" {
 		t.Errorf("bare: -want +got\n%s", d)
 	}
-	f, err := ReadTorchRec("bare.json", strings.NewReader(bare))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ReadTorchRec("bare.json", strings.NewReader(bare)))(t)
 	if f.World != 4 || f.Local != 2 || f.Cluster != nil {
 		t.Errorf("got %d ranks, %d a host, cluster %v", f.World, f.Local, f.Cluster)
 	}
@@ -365,10 +349,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, data)
 		}
-		back, err := f.Place(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		back := must.Get(f.Place(p))(t)
 		if !f.Cluster.Equal(pl.Cluster) || len(f.Notes) > 0 {
 			t.Fatalf("got cluster %+v and notes %q, want %+v and none", *f.Cluster, f.Notes, pl.Cluster)
 		}
@@ -384,16 +365,10 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("exported again: %s", gocmp.Diff(string(data), string(again)))
 		}
 		// Without the tables the names are unique, and export to the same places.
-		shapes, err := f.Shapes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		shapes := must.Get(f.Shapes())(t)
 		alone := *p
 		alone.Tables = shapes
-		again, err := f.Place(&alone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(f.Place(&alone))(t)
 		if got := exported(t, again, Options{}); !bytes.Equal(placesOf(data), placesOf(got)) {
 			t.Fatalf("exported without tables: %s", gocmp.Diff(string(placesOf(data)), string(placesOf(got))))
 		}
@@ -422,9 +397,7 @@ func TestInvariants(t *testing.T) {
 			Plan  map[string]map[string]parameterJSON `json:"plan"`
 			Shape map[string]map[string][2]int64      `json:"shapes"`
 		}
-		if err := json.Unmarshal(exported(t, pl, Options{Accelerator: accelerator}), &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(exported(t, pl, Options{Accelerator: accelerator}), &out))
 		n := 0
 		for module, tables := range out.Plan {
 			for name, got := range tables {
@@ -528,9 +501,7 @@ func TestHugeCTRJoinsSlices(t *testing.T) {
 		add(p, &tables, plan.Table{Name: "t", Rows: 10, Dim: 16, ShardingType: plan.ColumnWise, Shards: shards})
 		var said []string
 		var out bytes.Buffer
-		if err := HugeCTR(&out, plan.Of(p, tables), Options{Python: python, OnWarning: func(message string) { said = append(said, message) }}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, HugeCTR(&out, plan.Of(p, tables), Options{Python: python, OnWarning: func(message string) { said = append(said, message) }}))
 		const want = "the slices on a GPU were joined for 1 of 1 tables"
 		if len(said) != 1 || !strings.Contains(said[0], want) || !strings.Contains(out.String(), want) {
 			t.Errorf("python %v: got warnings %q, want one with %q, in the file, too:\n%s", python, said, want, out.String())
@@ -551,9 +522,7 @@ func TestHugeCTRLeavesNumbersOut(t *testing.T) {
 	pl := plan.Of(p, tables)
 	var said []string
 	var out bytes.Buffer
-	if err := HugeCTR(&out, pl, Options{OnWarning: func(message string) { said = append(said, message) }}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HugeCTR(&out, pl, Options{OnWarning: func(message string) { said = append(said, message) }}))
 	const want = `the numbers of operators were left out for 2 of 3 tables, "t1", "t2"`
 	if len(said) != 1 || !strings.Contains(said[0], want) || !strings.Contains(out.String(), "left out for 2 of 3 tables") {
 		t.Errorf("got warnings %q, want one with %q, in the file, too:\n%s", said, want, out.String())
@@ -724,9 +693,7 @@ func TestPythonIsOnlyText(t *testing.T) {
 	pl.Provenance.Method = "x\nimport os"
 	pl.Provenance.Tool = "\r\nimport os"
 	var b bytes.Buffer
-	if err := HugeCTR(&b, pl, Options{Python: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HugeCTR(&b, pl, Options{Python: true}))
 	for _, line := range strings.FieldsFunc(b.String(), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		if strings.HasPrefix(strings.TrimSpace(line), "import") {
 			t.Errorf("got the line %q in\n%s", line, b.String())

@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -65,13 +66,9 @@ func dealtOut(t *rapid.T) (*problem.Problem, *plan.Plan) {
 func TestHugeCTRRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, pl := dealtOut(t)
-		if err := pl.Validate(p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pl.Validate(p))
 		var file bytes.Buffer
-		if err := HugeCTR(&file, pl, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, HugeCTR(&file, pl, Options{}))
 		f, err := ReadHugeCTR("plan.json", bytes.NewReader(file.Bytes()))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, file.String())
@@ -96,17 +93,9 @@ func TestReadHugeCTR(t *testing.T) {
 	}
 	const file = `{"shard_matrix": [["0", "4", "5"], ["1", "3", "4", "6"], ["3", "4", "5", "6"], ["0", "2", "3", "4", "5", "7"], ["2", "4", "5", "7"], ["0", "2", "3", "4", "7"]],
 		"shard_strategy": [["dp", ["4"]], ["mp", ["0", "1", "2", ["3", 2], "5", "6", "7"]]]}`
-	f, err := ReadHugeCTR("theirs.json", strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pl, err := f.Place(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pl.Validate(p); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ReadHugeCTR("theirs.json", strings.NewReader(file)))(t)
+	pl := must.Get(f.Place(p))(t)
+	must.Do(t, pl.Validate(p))
 	var got []string
 	for _, table := range pl.Tables {
 		text := fmt.Sprintf("%s %s:", table.Name, table.ShardingType)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -39,17 +40,12 @@ type fused struct {
 // what TorchRec fuses.
 func TestOperatorsAreThoseOfTorchRec(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/operators.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/operators.json"))(t)
 	var file struct {
 		Devices int
 		Cases   []fused
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &file))
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -102,9 +98,6 @@ func named[T any](t *testing.T, name string, parse func(string) (T, error)) (val
 	if name == "" {
 		return value
 	}
-	value, err := parse(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	value = must.Get(parse(name))(t)
 	return value
 }

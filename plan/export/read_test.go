@@ -12,6 +12,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -19,14 +20,8 @@ import (
 
 // What TorchRec itself serializes is read (testdata/serialize.py made it).
 func TestReadSerialized(t *testing.T) {
-	data, err := os.ReadFile("testdata/serialized.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := ReadTorchRec("serialized.json", bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/serialized.json"))(t)
+	f := must.Get(ReadTorchRec("serialized.json", bytes.NewReader(data)))(t)
 	if f.World != 4 || f.Local != 2 || f.Cluster != nil {
 		t.Errorf("got %d ranks, %d a host, cluster %v; want 4, 2, none", f.World, f.Local, f.Cluster)
 	}
@@ -234,12 +229,9 @@ func TestReadCache(t *testing.T) {
 
 // Where the numbers of devices leave open how many ranks a host has, the cluster says.
 func TestPlaceOnHosts(t *testing.T) {
-	f, err := ReadTorchRec("x.json", strings.NewReader(inPlan(`
+	f := must.Get(ReadTorchRec("x.json", strings.NewReader(inPlan(`
 		"t0": {"sharding_type": "table_wise", "compute_kernel": "fused", "shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "rank:1/cuda:1"}]},
-		"t1": {"sharding_type": "table_wise", "compute_kernel": "fused", "shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "rank:8/cuda:0"}]}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"t1": {"sharding_type": "table_wise", "compute_kernel": "fused", "shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "rank:8/cuda:0"}]}`))))(t)
 	for per, want := range map[int]bool{8: true, 4: true, 2: true, 1: false, 3: false, 12: false} {
 		p := cluster(t, 12, per)
 		p.Tables, _ = f.Shapes()
@@ -251,10 +243,7 @@ func TestPlaceOnHosts(t *testing.T) {
 
 // The slices of a grid tell the ranks of a host, too.
 func TestReadHostsOfGrid(t *testing.T) {
-	f, err := ReadTorchRec("x.json", strings.NewReader(sharded("grid_shard", [5]int{0, 0, 5, 4, 2}, [5]int{5, 0, 5, 4, 3}, [5]int{0, 4, 5, 4, 0}, [5]int{5, 4, 5, 4, 1})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ReadTorchRec("x.json", strings.NewReader(sharded("grid_shard", [5]int{0, 0, 5, 4, 2}, [5]int{5, 0, 5, 4, 3}, [5]int{0, 4, 5, 4, 0}, [5]int{5, 4, 5, 4, 1}))))(t)
 	if f.Local != 2 {
 		t.Errorf("got %d ranks a host, want 2", f.Local)
 	}
@@ -287,10 +276,7 @@ func TestReadHosts(t *testing.T) {
 
 func TestPlaceRefuses(t *testing.T) {
 	p, pl := everyKind(t)
-	f, err := ReadTorchRec("x.json", bytes.NewReader(exported(t, pl, Options{})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ReadTorchRec("x.json", bytes.NewReader(exported(t, pl, Options{}))))(t)
 	for _, c := range []struct {
 		name   string
 		mutate func(p *problem.Problem)
@@ -391,15 +377,9 @@ func FuzzReadTorchRec(f *testing.F) {
 	for _, c := range badFiles {
 		f.Add([]byte(c.content))
 	}
-	data, err := os.ReadFile("testdata/serialized.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/serialized.json"))(f)
 	f.Add(data)
-	data, err = os.ReadFile("testdata/torchrec.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data = must.Get(os.ReadFile("testdata/torchrec.json"))(f)
 	f.Add(data)
 	f.Add([]byte(sharded("column_wise", [5]int{0, 0, 10, 4, 0}, [5]int{0, 4, 10, 8, 1})))
 	f.Add([]byte(strings.Replace(inTable(`"cache_params": {"load_factor": 0.5, "stats": null}, "ranks": [0], "shards": [{"shard_offsets": [0, 0], "shard_sizes": [9, 4]}]`), `"fused"`, `"fused_uvm_caching"`, 1)))
@@ -458,9 +438,7 @@ func FuzzReadTorchRec(f *testing.F) {
 func FuzzExport(f *testing.F) {
 	_, pl := everyKind(f)
 	var b bytes.Buffer
-	if err := pl.Write(&b); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, pl.Write(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pl, err := plan.Read(bytes.NewReader(data))

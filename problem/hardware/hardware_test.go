@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 func ExampleByName() {
@@ -68,10 +70,7 @@ func TestByNameSuggests(t *testing.T) {
 
 // The code and the page that documents it hold the same numbers, to the digit.
 func TestProfilesAreAsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/SIMULATED.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/SIMULATED.md"))(t)
 	_, table, found := strings.Cut(string(page), "| profile | HBM GiB | GB/s | eta | L2 MiB | L2 GB/s | SMs | GHz | W | A | alpha us | intra GB/s | NIC GB/s |\n")
 	if !found {
 		t.Fatal("docs/SIMULATED.md has no table of profiles with the columns that this test reads")
@@ -219,10 +218,7 @@ func TestReserveAndBudget(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	valid := func() hardware.Topology {
-		p, err := hardware.ByName("a100-80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(hardware.ByName("a100-80"))(t)
 		return hardware.Topology{Profile: p, Devices: 16, DevicesPerHost: 8, ReserveShare: hardware.DefaultReserveShare}
 	}
 	for _, c := range []struct {

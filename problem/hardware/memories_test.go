@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -53,10 +54,7 @@ func TestParseMemoriesRefuses(t *testing.T) {
 // memory.
 func TestUnevenMemories(t *testing.T) {
 	const g = unit.GiB
-	p, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(hardware.ByName("a100-80"))(t)
 	even := hardware.Topology{Profile: p, Devices: 4, DevicesPerHost: 2, ReserveShare: .25, ReserveFixed: g}
 	one := even
 	one.DeviceMemories, one.HostMemories = []unit.Bytes{40 * g, 80 * g, 16 * g, 80 * g}, []unit.Bytes{100 * g, 50 * g}
@@ -92,10 +90,7 @@ func TestUnevenMemories(t *testing.T) {
 // need the same memory.
 func TestReplicasOfUnevenDevices(t *testing.T) {
 	const g = unit.GiB
-	p, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(hardware.ByName("a100-80"))(t)
 	whole := hardware.Topology{Profile: p, Devices: 4, DevicesPerHost: 4, DeviceMemories: []unit.Bytes{40 * g, 40 * g, 80 * g, 80 * g}}
 	one, wrong := whole.Replicated(2)
 	if want := []unit.Bytes{40 * g, 80 * g}; wrong != "" || !slices.Equal(one.DeviceMemories, want) {

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // ranks lists the ranks of all groups as DMPCollection of TorchRec 1.6.1 makes them: rank i of
@@ -38,10 +40,7 @@ func runs(list []int, perHost int) int {
 // The numbers of a group are those of the ranks that TorchRec puts into it, for every cluster that
 // can be divided, and Whole is the way back.
 func TestGroup(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		hosts, perHost := rapid.IntRange(1, 8).Draw(t, "hosts"), rapid.SampledFrom([]int{1, 2, 3, 4, 8}).Draw(t, "devices a host")
 		whole := hardware.Topology{

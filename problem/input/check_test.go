@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -18,10 +19,7 @@ import (
 )
 
 func TestTopology(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	full := hardware.Topology{Profile: profile, Devices: 16, DevicesPerHost: 8, Memory: 40 * unit.GiB, ReserveShare: 0.1, ReserveFixed: 2 * unit.GB}
 	for _, c := range []struct {
 		name, content string

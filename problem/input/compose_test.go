@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -25,21 +26,12 @@ func composed(t *testing.T, text string, o Overrides) *Parts {
 	return p
 }
 
-func device(t *testing.T, name string) hardware.Profile {
-	t.Helper()
-	profile, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return profile
-}
-
 // TestComposed has each source of a cluster stand alone, then before the next one.
 func TestComposed(t *testing.T) {
 	const file = "devices: 4\ndevice: h100-80\nbatch: 512\ncomm_precision: fp16\nlanes: own\n"
-	workload := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 8, Profile: device(t, "v100-16")}, Batch: 1024, Accounting: problem.CountWeights}}
-	fallback := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16, LaneRule: problem.LanesByTable}}
-	own := device(t, "h200")
+	workload := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 8, Profile: must.Get(hardware.ByName("v100-16"))(t)}, Batch: 1024, Accounting: problem.CountWeights}}
+	fallback := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 2, Profile: must.Get(hardware.ByName("b200"))(t)}, Batch: 256, CommPrecision: problem.BF16, LaneRule: problem.LanesByTable}}
+	own := must.Get(hardware.ByName("h200"))(t)
 	own.Name = "mine"
 	for _, tt := range []struct {
 		name   string
@@ -96,10 +88,10 @@ func TestComposed(t *testing.T) {
 
 // TestUsualHosts: hosts have eight devices unless a flag, a file or a plan states them.
 func TestUsualHosts(t *testing.T) {
-	own := device(t, "h200")
+	own := must.Get(hardware.ByName("h200"))(t)
 	own.Name = "mine"
 	old := func(devices, perHost int) *Cluster {
-		return &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: devices, DevicesPerHost: perHost, Profile: device(t, "h100-80")}, Batch: 2048}}
+		return &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: devices, DevicesPerHost: perHost, Profile: must.Get(hardware.ByName("h100-80"))(t)}, Batch: 2048}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -246,9 +238,7 @@ func TestSet(t *testing.T) {
 	p := stepParts(t, "")
 	p.Overrides = Overrides{}
 	for _, text := range []string{"devices=16", "host_memory = 1TiB", "dense=mlperf-dlrm-v1", "step=3ms"} {
-		if err := p.Overrides.Set(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Overrides.Set(text))
 	}
 	if _, _, err := p.Problem(); err == nil || !strings.Contains(err.Error(), "dense: mlperf-dlrm-v1 takes 26 pooled vectors") {
 		t.Errorf("got error %v, want one about the dense part", err)

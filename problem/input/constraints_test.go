@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -44,9 +45,7 @@ func TestDefaultConstraints(t *testing.T) {
 		}
 	}
 	var written bytes.Buffer
-	if err := Write(&written, TableFile{Tables: file.Tables[:3]}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&written, TableFile{Tables: file.Tables[:3]}))
 	again, err := Tables("tables.json", &written, Options{})
 	if diff := cmp.Diff(file.Tables[:3], again.Tables); err != nil || diff != "" {
 		t.Errorf("written and read, error %v (-want +got):\n%s", err, diff)
@@ -136,10 +135,7 @@ func TestDefaultDedup(t *testing.T) {
 		{``, `"index_dedup": true`, true, false},
 	} {
 		content := `{"format": "neuroshard-tables", "version": 1, "defaults": {` + test.defaults + `}, "tables": [{"name": "a", "rows": 9, "dim": 8` + test.table + `}]}`
-		file, err := Tables("t", strings.NewReader(content), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(Tables("t", strings.NewReader(content), Options{}))(t)
 		if got := file.Tables[0]; got.IndexDedup != test.dedup || got.ChooseDedup != test.choose {
 			t.Errorf("%s: got index_dedup %v and choose_dedup %v", content, got.IndexDedup, got.ChooseDedup)
 		}

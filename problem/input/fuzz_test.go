@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -41,10 +42,7 @@ func fuzzTables(t *testing.T, name, content string) {
 
 func seed(f *testing.F, csv bool, files ...string) {
 	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(name))(f)
 		f.Add(string(data))
 	}
 	for _, c := range badTables {
@@ -77,10 +75,7 @@ func FuzzPrototype(f *testing.F) {
 }
 
 func FuzzTopology(f *testing.F) {
-	data, err := os.ReadFile("../../examples/cluster.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../examples/cluster.yaml"))(f)
 	f.Add(string(data), true)
 	for _, c := range badTopologies {
 		f.Add(c.content, strings.HasSuffix(c.name, ".yaml"))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -149,20 +150,14 @@ func TestGoodScenarios(t *testing.T) {
 		if err != nil || p.Batch != c.batch {
 			t.Errorf("%s: batch %d, want %d; error %v", c.name, p.Batch, c.batch, err)
 		}
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(c.content)))(t)
 		if err := s.Validate(value); err != nil {
 			t.Errorf("%s: the schema refuses it: %v", c.name, err)
 		}
 	}
 	for _, name := range scenarioFiles(t) {
 		file := open(t, name)
-		value, err := jsonschema.UnmarshalJSON(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(jsonschema.UnmarshalJSON(file))(t)
 		if err := s.Validate(value); err != nil {
 			t.Errorf("%s: the schema refuses it: %v", name, err)
 		}

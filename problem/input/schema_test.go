@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -24,11 +25,7 @@ import (
 
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
-	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "schema", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "schema", name)))(t)
 }
 
 // beyondSchema are the cases that a JSON Schema cannot tell from good ones, or
@@ -82,10 +79,7 @@ func TestSchemaAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", c.name, err)
 		}
-		again, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(string(data))))(t)
 		judged++
 		if topology.Validate(again) == nil {
 			t.Errorf("topology %q: the schema takes what the parser refuses: %s", c.name, c.content)
@@ -99,10 +93,7 @@ func TestSchemaAgrees(t *testing.T) {
 // TestSchemaTakesGood wants the schema and the parser to take the same files.
 func TestSchemaTakesGood(t *testing.T) {
 	tables := compiled(t, "tables.schema.json")
-	example, err := os.ReadFile("../../examples/tables.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(os.ReadFile("../../examples/tables.json"))(t)
 	for _, content := range []string{
 		string(example),
 		inTable(`"pooling_factor": 0`),
@@ -136,10 +127,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"tables": [{"dim": 16384, "rows": 1, "name": "a"}], "batch": 16777216, "version": 1, "format": "neuroshard-tables", "defaults": {}}`,
 		`{"tables": [{"dim": 4, "rows": 1, "name": "a"}], "version": 1, "format": "neuroshard-tables", "defaults": {"pooling_factor": 2, "weighted": true, "precision": "fp16", "optimizer": "sgd", "zipf": 1}}`,
 	} {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(content)))(t)
 		if err := tables.Validate(value); err != nil {
 			t.Errorf("the schema refuses %s: %v", content, err)
 		}
@@ -164,10 +152,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"dense": {"preset": "madmax-dlrm-a", "parallel": "fsdp"}, "stack": {"preset": "torchrec-base", "forward": "bf16", "overlap": [], "launch": "graph", "sharp": true}}`,
 		`{"devices": 65536, "device": "a100-80", "devices_per_host": 8, "memory": "40gb", "reserve_share": 0.99}`,
 	} {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(content)))(t)
 		if err := topology.Validate(value); err != nil {
 			t.Errorf("the schema refuses %s: %v", content, err)
 		}
@@ -182,22 +167,15 @@ func TestSchemaTakesGood(t *testing.T) {
 func TestSchemaFollowsFields(t *testing.T) {
 	follow := func(name string, change func(root map[string]any)) {
 		path := filepath.Join("..", "..", "schema", name)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		var root map[string]any
-		if err := json.Unmarshal(text, &root); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &root))
 		change(root)
 		var out bytes.Buffer
 		encode := json.NewEncoder(&out)
 		encode.SetEscapeHTML(false)
 		encode.SetIndent("", "  ")
-		if err := encode.Encode(root); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encode.Encode(root))
 		if bytes.Equal(out.Bytes(), text) {
 			return
 		}
@@ -291,14 +269,9 @@ func TestDocumentFollowsFields(t *testing.T) {
 	}
 	for name, want := range map[string]string{"fields of tables": tables, "fields of clusters": rows(clusterFields), "fields of dense parts": rows(denseFields), "fields of stacks": rows(stackFields)} {
 		if *update {
-			if err := marks.Replace(page, name, []string{want}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, marks.Replace(page, name, []string{want}))
 		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		if got, ok := marks.Part(string(text), name); !ok || got != want {
 			t.Errorf("%s: the %s are not those of the lists: rewrite them with -update", page, name)
 		}

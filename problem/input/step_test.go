@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/step"
@@ -18,10 +19,7 @@ import (
 // topology file of this content.
 func stepParts(t *testing.T, content string) *Parts {
 	t.Helper()
-	file, err := Topology("cluster.yaml", strings.NewReader("devices: 8\ndevice: a100-80\n"+content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(Topology("cluster.yaml", strings.NewReader("devices: 8\ndevice: a100-80\n"+content)))(t)
 	tables := []problem.Table{
 		{Name: "a", Rows: 1000, Dim: 16, Features: []problem.Feature{{Name: "a", PoolingFactor: 1}}},
 		{Name: "b", Rows: 1000, Dim: 16, Features: []problem.Feature{{Name: "b", PoolingFactor: 1}}},
@@ -42,10 +40,7 @@ func TestDenseForms(t *testing.T) {
 		"dense.yaml": "top: [1024, 1]\nbottom: [13, 512, 16]\ninteraction: {dcn: {layers: 3, rank: 512}}\nprecision: bf16\nactivations: 250kB\nparallel: fsdp\noptimizer: adam\n",
 		"dense.json": `{"top": [1024, 1], "bottom": [13, 512, 16], "interaction": {"dcn": {"layers": 3, "rank": 512}}, "precision": "bf16", "activations": "250kB", "parallel": "fsdp", "optimizer": "adam"}`,
 	} {
-		got, err := Dense(name, strings.NewReader(content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Dense(name, strings.NewReader(content)))(t)
 		if diff := cmp.Diff(want, got.Dense); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -54,18 +49,12 @@ func TestDenseForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Dense("dense.yaml", strings.NewReader("parallel: fsdp\npreset: mlperf-dlrm-dcnv2\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Dense("dense.yaml", strings.NewReader("parallel: fsdp\npreset: mlperf-dlrm-dcnv2\n")))(t)
 	preset.Parallel = step.FSDP
 	if diff := cmp.Diff(preset, got.Dense); diff != "" {
 		t.Errorf("a preset with another value (-want +got):\n%s", diff)
 	}
-	given, err := Dense("dense.yaml", strings.NewReader("interaction: {flops: 638e6, parameters: 320e6, layers: 20}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(Dense("dense.yaml", strings.NewReader("interaction: {flops: 638e6, parameters: 320e6, layers: 20}\n")))(t)
 	if d := given.Dense; d.Interaction != step.Given || d.GivenFLOPs != 638e6 || d.GivenParameters != 320e6 || d.CrossLayers != 20 {
 		t.Errorf("got %+v, want the stated FLOP, parameters and layers", d)
 	}
@@ -211,15 +200,9 @@ func TestReserveOfDense(t *testing.T) {
 	// The cluster of a plan keeps its reserve, its exchanges' format, and needs no room.
 	p = stepParts(t, "")
 	p.Topology = nil
-	d, err := Dense("dense.yaml", strings.NewReader("bottom: [13, 512, 16]\ninteraction: dot\ntop: [1024, 1]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Dense("dense.yaml", strings.NewReader("bottom: [13, 512, 16]\ninteraction: dot\ntop: [1024, 1]\n")))(t)
 	p.Dense = &d
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	p.Fallback = &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: 8, ReserveShare: hardware.NoReserve, ReserveFixed: 1}, Batch: 8192}}
 	var warnings []string
 	if composed, warnings, err = p.Problem(); err != nil || composed.Topology.Reserve(0) != 1 || !strings.Contains(strings.Join(warnings, "\n"), "a step may not fit") || composed.CommPrecision != problem.FP32 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -23,10 +24,7 @@ import (
 // open opens a file for the time of the test.
 func open(t testing.TB, name string) *os.File {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(name))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -34,10 +32,7 @@ func open(t testing.TB, name string) *os.File {
 // cluster returns a valid topology of eight devices.
 func cluster(t testing.TB) hardware.Topology {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	return hardware.Topology{Profile: profile, Devices: 8}
 }
 
@@ -101,10 +96,7 @@ func TestTablesJSON(t *testing.T) {
 }
 
 func TestDefaultsAfterTables(t *testing.T) {
-	got, err := readAndCheck(t, "", `{"tables": [{"name": "a", "rows": 1, "dim": 4}], "defaults": {"zipf": 2, "pooling_factor": 9}, "version": 1, "format": "neuroshard-tables"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readAndCheck(t, "", `{"tables": [{"name": "a", "rows": 1, "dim": 4}], "defaults": {"zipf": 2, "pooling_factor": 9}, "version": 1, "format": "neuroshard-tables"}`))(t)
 	table := got.Tables[0]
 	if table.Access.Exponent != 2 || table.PoolingFactor() != 9 {
 		t.Errorf("got zipf %v and pooling %v, want 2 and 9", table.Access.Exponent, table.PoolingFactor())
@@ -145,10 +137,7 @@ func TestIndexLaw(t *testing.T) {
 			[]string{"2 of 4 tables state no access distribution: Zipf 1.05 is assumed (a, c)"},
 		},
 	} {
-		got, err := readAndCheck(t, "", `{"format": "neuroshard-tables", "version": 1, "defaults": `+test.defaults+`, "tables": `+tables+`}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(readAndCheck(t, "", `{"format": "neuroshard-tables", "version": 1, "defaults": `+test.defaults+`, "tables": `+tables+`}`))(t)
 		for i, want := range test.want {
 			if got.Tables[i].Access != want {
 				t.Errorf("defaults %s, table %d: got %+v, want %+v", test.defaults, i, got.Tables[i].Access, want)
@@ -213,10 +202,7 @@ func TestTablesCSV(t *testing.T) {
 
 // A file of a spreadsheet and a list of TorchRec's configs are read as files of our own words are.
 func TestTablesCSVInOtherWords(t *testing.T) {
-	want, err := readAndCheck(t, "ours.csv", "name,rows,dim,precision,weighted,no_split,pooling_factor\nuser,1000,64,fp16,true,false,2.5\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(readAndCheck(t, "ours.csv", "name,rows,dim,precision,weighted,no_split,pooling_factor\nuser,1000,64,fp16,true,false,2.5\n"))(t)
 	for _, content := range []string{
 		"name,num_embeddings,embedding_dim,data_type,weighted,no_split,pooling_factor\nuser,1000,64,FP16,yes,no,2.5\n",
 		"name;rows;dim;precision;weighted;no_split;pooling_factor\nuser;1000;64;fp16;Yes;No;2.5\n",
@@ -288,13 +274,8 @@ func TestTablesPrototype(t *testing.T) {
 // TestPrototypeFile reads 40 tables as Python wrote them for the prototype.
 func TestPrototypeFile(t *testing.T) {
 	name := filepath.Join("testdata", "table_configs_head.json")
-	got, err := Tables(name, open(t, name), Options{DefaultDim: 128})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(&problem.Problem{Tables: got.Tables, Topology: cluster(t), Batch: 65536}, got); err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Tables(name, open(t, name), Options{DefaultDim: 128}))(t)
+	must.Do(t, Check(&problem.Problem{Tables: got.Tables, Topology: cluster(t), Batch: 65536}, got))
 	if len(got.Tables) != 40 || got.Tables[0].Rows != 230997 || got.Tables[0].PoolingFactor() != 8.959915161132812 || got.Tables[39].Name != "t39" {
 		t.Errorf("got %d tables, the first %+v, want 40, the first with 230997 rows and pooling 8.959915161132812", len(got.Tables), got.Tables[0])
 	}
@@ -302,18 +283,12 @@ func TestPrototypeFile(t *testing.T) {
 
 func TestExamples(t *testing.T) {
 	y := "../../examples/cluster.yaml"
-	topology, err := Topology(y, open(t, y))
-	if err != nil {
-		t.Fatal(err)
-	}
+	topology := must.Get(Topology(y, open(t, y)))(t)
 	if topology.Topology.Devices != 8 || topology.Topology.Profile.Name != "a100-80" || topology.Topology.ReserveFixed != 2*unit.GiB {
 		t.Errorf("got %+v, want 8 x a100-80 with 2 GiB reserved", topology.Topology)
 	}
 	for name, n := range map[string]int{"../../examples/tables.json": 12, "../../examples/tables.csv": 8} {
-		f, err := Tables(name, open(t, name), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Tables(name, open(t, name), Options{}))(t)
 		p := &problem.Problem{Tables: f.Tables, Topology: topology.Topology, Batch: 65536}
 		if err := Check(p, f, topology); err != nil {
 			t.Errorf("%s: got error %v, want none", name, err)
@@ -334,10 +309,7 @@ func TestWarnings(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "t%d,10,4,2,sgd,%s\n", i, zipf)
 	}
-	got, err := readAndCheck(t, "", b.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readAndCheck(t, "", b.String()))(t)
 	want := []string{"12 of 30 tables state no access distribution: Zipf 1.05 is assumed (t3, t4, t8 and 9 more)"}
 	if !cmp.Equal(got.Warnings, want) {
 		t.Errorf("got %q, want %q", got.Warnings, want)
@@ -348,10 +320,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestWarningQuotesNames(t *testing.T) {
-	got, err := readAndCheck(t, "", inTables(`{"name": "a\u001b[2J", "rows": 1, "dim": 4, "pooling_factor": 1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readAndCheck(t, "", inTables(`{"name": "a\u001b[2J", "rows": 1, "dim": 4, "pooling_factor": 1}`)))(t)
 	if want := `1 of 1 tables states no access distribution: Zipf 1.05 is assumed ("a\x1b[2J")`; got.Warnings[0] != want {
 		t.Errorf("got %q, want %q", got.Warnings[0], want)
 	}
@@ -439,9 +408,7 @@ func TestTooBig(t *testing.T) {
 
 func TestTooBigFileIsNotRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "big.json")
-	if err := os.WriteFile(name, bytes.Repeat([]byte(" "), 2000), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, bytes.Repeat([]byte(" "), 2000), 0o644))
 	f := open(t, name)
 	if _, err := Tables("big.json", f, Options{maxBytes: 1000}); err == nil || !strings.HasPrefix(err.Error(), "big.json: the file is over 1000 B") {
 		t.Errorf("got %v, want an error that says the file is too big", err)
@@ -528,9 +495,7 @@ func TestReadErrors(t *testing.T) {
 func TestWarningsTravel(t *testing.T) {
 	tables := []problem.Table{{Name: "t", Rows: 9, Dim: 4, Features: []problem.Feature{{Name: "t", PoolingFactor: 1}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1}}}
 	var text bytes.Buffer
-	if err := Write(&text, TableFile{Tables: tables, Batch: 8, Warnings: []string{`table "t": 9 rows is the highest row used`}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&text, TableFile{Tables: tables, Batch: 8, Warnings: []string{`table "t": 9 rows is the highest row used`}}))
 	file, err := Tables("t.json", bytes.NewReader(text.Bytes()), Options{})
 	if err != nil || len(file.Warnings) != 1 || file.Warnings[0] != `table "t": 9 rows is the highest row used` {
 		t.Errorf("got warnings %q, error %v", file.Warnings, err)
@@ -567,10 +532,7 @@ func TestNoOptimizer(t *testing.T) {
 		if tt.stated != "" {
 			o = Overrides{"optimizer": tt.stated}
 		}
-		file, err := Tables("tables", strings.NewReader(tt.text), o.Options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(Tables("tables", strings.NewReader(tt.text), o.Options()))(t)
 		if got := file.Tables[0].Optimizer; got != tt.first || !slices.Equal(file.Warnings, tt.want) {
 			t.Errorf("%s with %v: got %v and %q, want %v and %q", tt.text, tt.stated, got, file.Warnings, tt.first, tt.want)
 		}
@@ -587,14 +549,8 @@ func TestTorchRecWords(t *testing.T) {
 		ours   = `{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 8, "precision": "fp16", "pooling": "mean", "optimizer": "sgd", "access": {"zipf": 1}, "features": [{"name": "x", "pooling_factor": 1}, {"name": "y", "pooling_factor": 1}]}]}`
 		theirs = `[{"num_embeddings": 10, "embedding_dim": 8, "name": "a", "data_type": "FP16", "feature_names": ["x", "y"], "pooling": "MEAN", "optimizer": "sgd", "access": {"zipf": 1}}]`
 	)
-	want, err := Tables("tables.json", strings.NewReader(ours), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Tables("tables.json", strings.NewReader(theirs), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(Tables("tables.json", strings.NewReader(ours), Options{}))(t)
+	got := must.Get(Tables("tables.json", strings.NewReader(theirs), Options{}))(t)
 	if diff := cmp.Diff(want.Tables, got.Tables); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
 	}

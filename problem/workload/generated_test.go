@@ -5,32 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
 func TestDrawnByName(t *testing.T) {
-	pool, err := ByName("workload:dlrm-datasets@7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(ByName("workload:dlrm-datasets@7"))(t)
 	if got, want := pool.Tables(), Pool(7); !reflect.DeepEqual(got, want) {
 		t.Error("dlrm-datasets@7 is not Pool(7)")
 	}
-	scale, err := ByName("dlrm-datasets-50x16@3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := Scale(50, 16, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scale := must.Get(ByName("dlrm-datasets-50x16@3"))(t)
+	want := must.Get(Scale(50, 16, 3))(t)
 	if got := scale.Problem(); !reflect.DeepEqual(got, want) {
 		t.Errorf("dlrm-datasets-50x16@3: got %d tables on %d devices, want those of Scale", len(got.Tables), got.Topology.Devices)
 	}
-	task, err := ByName("paper-d8_m64-5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(ByName("paper-d8_m64-5"))(t)
 	p := task.Problem()
 	if p.Topology.Devices != 8 || p.Accounting != problem.CountWeights || len(p.Tables) < 20 || len(p.Tables) >= 120 {
 		t.Errorf("paper-d8_m64-5: got %d tables on %d devices, accounting %v", len(p.Tables), p.Topology.Devices, p.Accounting)

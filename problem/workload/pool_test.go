@@ -5,10 +5,12 @@ import (
 	"reflect"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"pgregory.net/rapid"
 )
 
 // The tolerances that a pool is promised to keep.
@@ -139,10 +141,7 @@ func count(n *int, holds bool) {
 
 func oneDevice(t *testing.T) hardware.Topology {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	return hardware.Topology{Profile: profile, Devices: 1}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -36,10 +37,7 @@ func TestDrawnTasks(t *testing.T) {
 		dims := map[int]int{}
 		fewest, most, sum, drawn := math.MaxInt, 0, 0, 0
 		for i := range tasks {
-			task, err := Draw(pool, spec, 1, i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			task := must.Get(Draw(pool, spec, 1, i))(t)
 			p := task.Problem(profile)
 			if err := p.Validate(); err != nil {
 				t.Fatalf("task %s: got an invalid problem, want a valid one: %v", task.Name, err)
@@ -80,10 +78,7 @@ func TestDrawnTasks(t *testing.T) {
 
 func TestDrawKeepsThePoolsTables(t *testing.T) {
 	pool := Pool(2)
-	task, err := Draw(pool, PaperSettings()[1], 5, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(Draw(pool, PaperSettings()[1], 5, 3))(t)
 	byName := map[string]problem.Table{}
 	for _, table := range pool {
 		byName[table.Name] = table
@@ -124,11 +119,7 @@ func TestDrawIsAFunctionOfItsArguments(t *testing.T) {
 
 func draws(t *testing.T, pool []problem.Table, spec TaskSpec, seed uint64, index int) Task {
 	t.Helper()
-	task, err := Draw(pool, spec, seed, index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return task
+	return must.Get(Draw(pool, spec, seed, index))(t)
 }
 
 func TestDrawErrors(t *testing.T) {
@@ -207,8 +198,6 @@ func BenchmarkDraw(b *testing.B) {
 	pool := Pool(1)
 	specs := PaperSettings()
 	for i := 0; b.Loop(); i++ {
-		if _, err := Draw(pool, specs[i%len(specs)], 1, i); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Draw(pool, specs[i%len(specs)], 1, i))(b)
 	}
 }

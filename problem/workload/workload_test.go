@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -55,10 +56,7 @@ func TestSamples(t *testing.T) {
 }
 
 func TestSharedTables(t *testing.T) {
-	w, err := ByName("nvidia-synthetic-tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(ByName("nvidia-synthetic-tiny"))(t)
 	tables := w.Tables()
 	shared := 0
 	for _, table := range tables {
@@ -127,10 +125,7 @@ func TestDistributions(t *testing.T) {
 
 // The rows that a rank of MLPerf's DLRMv4 reads are distinct, and uneven over row_wise ranks, as the source says.
 func TestStatedAccesses(t *testing.T) {
-	w, err := ByName("mlperf-dlrmv4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(ByName("mlperf-dlrmv4"))(t)
 	p := w.Problem()
 	ranks := p // the public run on 32 ranks
 	ranks.Topology.Devices, ranks.Batch = 32, 32*1024
@@ -196,10 +191,7 @@ func TestDefaultClusterHoldsWorkload(t *testing.T) {
 			if got := p.Topology.PerHost(); got != devicesPerHost {
 				t.Errorf("got %d devices per host, want %d", got, devicesPerHost)
 			}
-			used, err := firstFit(&p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			used := must.Get(firstFit(&p))(t)
 			t.Logf("%d x %s: %v of %v a device used on average", p.Topology.Devices, p.Topology.Profile.Name,
 				used/unit.Bytes(p.Topology.Devices), p.ShardBudget(0))
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/neuroshard/neuroshard/internal/browser"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
@@ -31,14 +32,9 @@ import (
 //	neuroshard show a.json -o a.html
 func stored(t *testing.T, name string) *page.Document {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	d := new(page.Document)
-	if err := json.Unmarshal(text, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, d))
 	if d.Title == "" {
 		d.Title = name
 	}
@@ -48,16 +44,9 @@ func stored(t *testing.T, name string) *page.Document {
 // onDisk writes the document's page into a file, and returns its address.
 func onDisk(t *testing.T, d *page.Document) string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "plan.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := page.Write(f, d); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "plan.html")))(t)
+	must.Do(t, page.Write(f, d))
+	must.Do(t, f.Close())
 	return "file://" + f.Name()
 }
 
@@ -83,10 +72,7 @@ func fits(t *testing.T, p *browser.Page) {
 // axe-core finds nothing.
 func TestPagesInABrowser(t *testing.T) {
 	b := browser.Start(t)
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.json"))(t)
 	names := []string{"golden/dlrm.json"}
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
@@ -506,26 +492,16 @@ func TestReadmePicture(t *testing.T) {
 	got := p.Picture(1330)
 	if *update {
 		var b bytes.Buffer
-		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, got))
 		if b.Len() > 200_000 {
 			t.Errorf("the picture has %d bytes, want at most 200,000", b.Len())
 		}
-		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
 		return
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	want, err := png.Decode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(png.Decode(f))(t)
 	if d := browser.Compare(got, want); !d.Same() {
 		t.Errorf("%s: %v: make it again", path, d)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report/page"
@@ -29,10 +30,7 @@ func TestJudge(t *testing.T) {
 	} {
 		in := page.Input{Name: "plan.json", Plan: pl, Problem: p}
 		calls := 0
-		err := page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.Pretrained(), Explained: c.explained, OnStep: func(string, int, int) { calls++ }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.Pretrained(), Explained: c.explained, OnStep: func(string, int, int) { calls++ }}))
 		if gap, ok := in.Result.Gap(); !ok || gap < 0 {
 			t.Errorf("%q: got gap %v, %v, want one of at least 0", c.explained, gap, ok)
 		}
@@ -65,9 +63,7 @@ func TestJudgeKeepsTheExchange(t *testing.T) {
 		of := *p
 		of.Hierarchy = h
 		in := page.Input{Plan: pl, Problem: &of}
-		if err := page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.Pretrained(), Explained: page.ExplainNone}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.Pretrained(), Explained: page.ExplainNone}))
 		return in.Result.Predicted.Cost
 	}
 	if flat, inHosts := cost(problem.Hierarchy{}), cost(problem.Hierarchy{Sent: 1, Inside: 1, Between: 1}); flat == inHosts {
@@ -81,9 +77,7 @@ func TestJudgePricesPlan(t *testing.T) {
 	pl.Provenance.Model, pl.Provenance.ModelSource = "", plan.Unpriced
 	pl.SetBreakdown(plan.NewBreakdown(make([]plan.StepTimes, len(pl.Devices))))
 	in := page.Input{Plan: pl, Problem: p}
-	if err := page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.TorchRec()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.TorchRec()}))
 	d := one(t, in).Plans[0]
 	if d.Costs.Predicted == nil || *d.Costs.Predicted != in.Result.Predicted.Cost || len(d.Devices.Forward) != 2 || d.Critical < 0 {
 		t.Errorf("got costs %+v and critical device %d, want those of TorchRec's formulas", d.Costs, d.Critical)

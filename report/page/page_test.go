@@ -19,6 +19,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	_ "github.com/neuroshard/neuroshard/internal/fixedseed"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report/page"
@@ -30,10 +31,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // one returns the document of one plan.
 func one(tb testing.TB, in page.Input) *page.Document {
 	tb.Helper()
-	d, err := page.New(in)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	d := must.Get(page.New(in))(tb)
 	return &page.Document{Tool: "1.2.3", Title: in.Name, Plans: []page.Plan{d}}
 }
 
@@ -80,18 +78,12 @@ func TestDocuments(t *testing.T) {
 	for _, c := range cases {
 		names = append(names, c.name+".json")
 		t.Run(c.name, func(t *testing.T) {
-			text, err := json.MarshalIndent(c.document, "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.MarshalIndent(c.document, "", " "))(t)
 			golden(t, c.name+".json", append(text, '\n'))
 			checkPage(t, c.document)
 		})
 	}
-	files, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir("testdata"))(t)
 	for _, f := range files {
 		if !f.IsDir() && !slices.Contains(names, f.Name()) {
 			t.Errorf("testdata/%s belongs to no case", f.Name())
@@ -103,15 +95,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got, 0o666))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
@@ -150,9 +137,7 @@ func checkPage(tb testing.TB, d *page.Document) {
 func written(tb testing.TB, d *page.Document) (text, scripts []byte) {
 	tb.Helper()
 	var b bytes.Buffer
-	if err := page.Write(&b, d); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, page.Write(&b, d))
 	at := bytes.Index(b.Bytes(), []byte("<script>"))
 	if at < 0 {
 		tb.Fatal("the page has no script")
@@ -198,20 +183,12 @@ func checkText(tb testing.TB, d *page.Document, text []byte) (policy string, has
 // checkData wants that the data of a page is the document.
 func checkData(tb testing.TB, d *page.Document, data string) {
 	tb.Helper()
-	want, err := json.Marshal(d)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	want := must.Get(json.Marshal(d))(tb)
 	var again page.Document
 	decoder := json.NewDecoder(strings.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&again); err != nil {
-		tb.Fatal(err)
-	}
-	got, err := json.Marshal(&again)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, decoder.Decode(&again))
+	got := must.Get(json.Marshal(&again))(tb)
 	if !bytes.Equal(got, want) {
 		tb.Errorf("the data of the page is another document:\n%s", cmp.Diff(string(want), string(got)))
 	}
@@ -233,9 +210,7 @@ func raw(z *html.Tokenizer) string {
 
 func TestLivePageLoadsAssets(t *testing.T) {
 	var b bytes.Buffer
-	if err := page.Live(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, page.Live(&b))
 	z := html.NewTokenizer(&b)
 	loaded := 0
 	for z.Next() != html.ErrorToken {
@@ -280,9 +255,7 @@ func TestLargePlan(t *testing.T) {
 		if got, want := d.Plans[0].Shards.Count, 10_000+3330; got != want {
 			t.Fatalf("got %d shards, want %d: a table on all devices is listed once", got, want)
 		}
-		if err := page.Write(&pages[i], d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, page.Write(&pages[i], d))
 	}
 	if !bytes.Equal(pages[0].Bytes(), pages[1].Bytes()) {
 		t.Errorf("got other bytes for the same plan")
@@ -321,9 +294,7 @@ func FuzzPlan(f *testing.F) {
 	for _, make := range []func() (*plan.Plan, *problem.Problem){plain, forms, chosen, vectors, hidden} {
 		pl, _ := make()
 		var b bytes.Buffer
-		if err := pl.Write(&b); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, pl.Write(&b))
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -384,9 +355,7 @@ func TestEveryPlanHasPage(t *testing.T) {
 		}
 		document := &page.Document{Title: texts.Draw(r, "title"), Plans: []page.Plan{d}}
 		var b bytes.Buffer
-		if err := page.Write(&b, document); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, page.Write(&b, document))
 		text, _, _ := bytes.Cut(b.Bytes(), []byte("<script>"))
 		checkText(t, document, text)
 	})

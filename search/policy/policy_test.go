@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -16,10 +17,7 @@ import (
 
 func twoTables(t *testing.T) *problem.Problem {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	reuse := [access.Classes]float64{0: .5, 3: .25, 16: .25}
 	return &problem.Problem{
 		Tables: []problem.Table{
@@ -74,13 +72,8 @@ func sample() *Folder {
 func TestFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "p")
 	f := sample()
-	if err := f.Write(folder); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(os.DirFS(folder), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(folder))
+	got := must.Get(Read(os.DirFS(folder), "."))(t)
 	if got.Manifest.ID != f.Manifest.ID || got.Manifest.Card.Losses[0] != f.Manifest.Card.Losses[0] || got.Tensors[0].Data[1] != -2 {
 		t.Errorf("got %+v, want %+v", got, f)
 	}
@@ -102,21 +95,14 @@ func TestFolder(t *testing.T) {
 		{"a weight that is not finite", modelfile.WeightsName, "\x00\x00\x80\x3f", "\x00\x00\x80\x7f", "not finite"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := sample().Write(folder); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sample().Write(folder))
 			path := filepath.Join(folder, c.file)
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(path))(t)
 			changed := strings.Replace(string(data), c.old, c.new, 1)
 			if changed == string(data) {
 				t.Fatalf("%q is not in %s", c.old, c.file)
 			}
-			if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(changed), 0o666))
 			if _, err := Read(os.DirFS(folder), "."); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want %q in it", err, c.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service/jobs"
 )
 
@@ -29,11 +30,7 @@ func (g *gate) run(ctx context.Context, j *jobs.Job) (any, error) {
 
 func start(t *testing.T, q *jobs.Queue, w jobs.Work, detached bool) *jobs.Job {
 	t.Helper()
-	j, err := q.Start(w, detached)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(q.Start(w, detached))(t)
 }
 
 // follow waits until a job has a state.
@@ -201,9 +198,7 @@ func TestForgets(t *testing.T) {
 	var all []*jobs.Job
 	for i, n := range []int{10, 10, 10, 10, 95, 200} {
 		j := start(t, q, jobs.Work{Run: func(context.Context, *jobs.Job) (any, error) { return fmt.Sprintf("%0*d", n, i), nil }}, false)
-		if _, err := j.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Wait(t.Context()))(t)
 		all = append(all, j)
 	}
 	for i, want := range []bool{false, false, false, false, false, true} {
@@ -227,9 +222,7 @@ func TestForgetsByNumberAndAge(t *testing.T) {
 		var all []*jobs.Job
 		for range c.want {
 			j := start(t, q, jobs.Work{Run: func(context.Context, *jobs.Job) (any, error) { return "x", nil }}, false)
-			if _, err := j.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(j.Wait(t.Context()))(t)
 			all = append(all, j)
 		}
 		for i, want := range c.want {

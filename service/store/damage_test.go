@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service/store"
 )
 
@@ -37,9 +38,7 @@ func TestOtherFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			path := filepath.Join(folder, store.File)
-			if err := c.make(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.make(path))
 			before, _ := os.ReadFile(path)
 			_, err := store.Open(t.Context(), folder, store.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), folder) {
@@ -79,21 +78,14 @@ func TestDamage(t *testing.T) {
 	for n := range plans {
 		put(t, s, large(n))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(filepath.Join(good, store.File))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
+	content := must.Get(os.ReadFile(filepath.Join(good, store.File)))(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	failed := 0
 	for draw := range draws {
 		damaged := damage(rng, content, draw)
 		folder := t.TempDir()
-		if err := os.WriteFile(filepath.Join(folder, store.File), damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, store.File), damaged, 0o600))
 		if err := useDamaged(t, folder, plans); err != nil {
 			failed++
 		}
@@ -157,9 +149,7 @@ func TestFull(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder, store.Options{})
 	put(t, s, large(0))
-	if _, err := s.Pragma(t.Context(), "max_page_count(40)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Pragma(t.Context(), "max_page_count(40)"))(t)
 	full := 0
 	for n := 1; n < 10; n++ {
 		if _, err := s.Put(t.Context(), large(n)); err != nil {
@@ -174,9 +164,7 @@ func TestFull(t *testing.T) {
 		t.Fatal("got no error, want ErrFull")
 	}
 	holds(t, s, 0, full)
-	if err := s.Delete(t.Context(), large(0).ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), large(0).ID))
 	put(t, s, large(full))
 	holds(t, s, 1, full+1)
 }

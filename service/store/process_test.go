@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service/store"
 )
 
@@ -71,13 +72,8 @@ func child(t *testing.T, folder string, first, count int) (*exec.Cmd, *bufio.Sca
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|%d", childVariable, folder, first, count))
 	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	return cmd, bufio.NewScanner(stdout), &stderr
 }
 
@@ -107,9 +103,7 @@ func killed(t *testing.T, kills int) {
 				t.Fatalf("the process ended: %v %s", cmd.Wait(), stderr)
 			}
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Kill())
 		last := numbers.Text()
 		for numbers.Scan() { // what it printed before it was killed
 			last = numbers.Text()
@@ -119,10 +113,7 @@ func killed(t *testing.T, kills int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.Open(t.Context(), folder, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(store.Open(t.Context(), folder, store.Options{}))(t)
 		holds(t, s, 0, done+1)
 		// One plan more may be there: the process was killed before it could print.
 		entries, err := s.List(t.Context(), "", store.Page{Limit: 1})
@@ -133,9 +124,7 @@ func killed(t *testing.T, kills int) {
 			t.Fatalf("got %s, %v, want a whole file", found, err)
 		}
 		next = entries[0].Tables + 1
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/neuroshard/neuroshard/internal/fixedseed"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service/store"
 )
 
@@ -127,25 +128,16 @@ func (m *model) names() (all []store.Name) {
 func TestModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue && !testing.Short() {
 		// Thousands of small transactions are slow on a busy disk.
-		if err := f.Value.Set("30"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Value.Set("30"))
 		defer func() { _ = f.Value.Set(f.DefValue) }()
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
-		folder, err := os.MkdirTemp("", "store")
-		if err != nil {
-			t.Fatal(err)
-		}
+		folder := must.Get(os.MkdirTemp("", "store"))(t)
 		defer func() { _ = os.RemoveAll(folder) }()
 		m := &model{limit: rapid.IntRange(1, 8).Draw(t, "limit"), records: map[string]store.Record{}}
 		opened := func() *store.Store {
-			s, err := store.Open(ctx, folder, store.Options{Keep: store.Keep{Plans: m.limit}}.Unsynced())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+			return must.Get(store.Open(ctx, folder, store.Options{Keep: store.Keep{Plans: m.limit}}.Unsynced()))(t)
 		}
 		s := opened()
 		defer func() { _ = s.Close() }()
@@ -178,9 +170,7 @@ func TestModel(t *testing.T) {
 				if rapid.IntRange(0, 4).Draw(t, "of five") > 0 {
 					return // it costs more than all others
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Close())
 				s = opened()
 			},
 			"": func(t *rapid.T) { compare(t, s, m) },
@@ -213,10 +203,7 @@ func compare(t *rapid.T, s *store.Store, m *model) {
 	for _, name := range []string{"", "a", "b", "c"} {
 		var got []store.Entry
 		for page := (store.Page{Limit: 2}); ; { // three pages of two see all that one page sees
-			entries, err := s.List(ctx, name, page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			entries := must.Get(s.List(ctx, name, page))(t)
 			got = append(got, entries...)
 			if len(entries) < page.Limit {
 				break

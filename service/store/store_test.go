@@ -12,16 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 func open(t testing.TB, folder string, options store.Options) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), folder, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(store.Open(t.Context(), folder, options))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -42,19 +40,13 @@ func recordOf(n int, name string) store.Record {
 
 func put(t testing.TB, s *store.Store, r store.Record) (fresh bool) {
 	t.Helper()
-	fresh, err := s.Put(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh = must.Get(s.Put(t.Context(), r))(t)
 	return fresh
 }
 
 func ids(t testing.TB, s *store.Store, name string) (all []string) {
 	t.Helper()
-	entries, err := s.List(t.Context(), name, store.Page{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(s.List(t.Context(), name, store.Page{Limit: 1000}))(t)
 	for _, e := range entries {
 		all = append(all, strings.TrimLeft(e.ID, "0"))
 	}
@@ -75,9 +67,7 @@ func TestPutGet(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	if _, err := s.Put(t.Context(), want); err == nil {
 		t.Error("put into a closed store: got no error")
 	}
@@ -116,9 +106,7 @@ func TestShrink(t *testing.T) {
 		r.Plan = incompressible(n, 2_000_000)
 		put(t, s, r)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	before, err := os.Stat(s.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -127,9 +115,7 @@ func TestShrink(t *testing.T) {
 	for n := range 16 {
 		put(t, s, recordOf(10+n, ""))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	after, err := os.Stat(s.Path())
 	if err != nil || after.Size() > before.Size()/2 {
 		t.Errorf("got a file of %d bytes, %v; want less than half of %d", after.Size(), err, before.Size())
@@ -166,9 +152,7 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	check()
-	if err := os.Chmod(s.Path(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(s.Path(), 0o644))
 	open(t, folder, store.Options{})
 	check()
 }
@@ -185,9 +169,7 @@ func TestReplacedFile(t *testing.T) {
 		if check := s.Check(t.Context()); err == nil || check == nil {
 			t.Errorf("got %v, %v; want errors of Put and Check", err, check)
 		}
-		if err := os.WriteFile(s.Path(), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(s.Path(), nil, 0o600))
 	}
 }
 

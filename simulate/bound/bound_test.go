@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -15,17 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
-
-func profile(t testing.TB, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // once is a table whose rows are looked up at most once in a batch.
 func once(name string, rows int64, dim int, pooling float64, batch int) problem.Table {
@@ -76,7 +69,7 @@ func ExampleSimulated() {
 func TestByHand(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1_000_000, 4, 1, 1000), once("b", 1_000_000, 4, 1, 1000)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    1000,
 	}
 	// 1000 lookups of 1000 rows, 16 bytes each: a sector of 32, a transfer of 64.
@@ -95,10 +88,7 @@ func TestByHand(t *testing.T) {
 	collective := .045 + 500*4*4/230e6
 	wantForward := collective + 2*1000*4*4/stream
 	wantBackward := collective + 2*500*8*4/stream
-	got, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{}))(t)
 	for _, c := range []struct {
 		name string
 		got  unit.Millis
@@ -113,10 +103,7 @@ func TestByHand(t *testing.T) {
 			t.Errorf("%s: got %v ms, want %v", c.name, float64(c.got), c.want)
 		}
 	}
-	cost, err := simulate.NewPricer(p).Price([][]problem.Shard{{p.Whole(0)}, {p.Whole(1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cost := must.Get(simulate.NewPricer(p).Price([][]problem.Shard{{p.Whole(0)}, {p.Whole(1)}}))(t)
 	if gap := bound.Gap(cost.Cost, got.Total); gap < 0 || gap > 1e-6 {
 		t.Errorf("the best plan: got a gap of %v, want 0", gap)
 	}
@@ -135,7 +122,7 @@ func TestGap(t *testing.T) {
 func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1_000_000, 64, 1, 64)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    64,
 	}
 	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
@@ -151,7 +138,7 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 func TestWithoutLookups(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1000, 8, 0, 64), once("b", 1000, 8, 0, 64)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    64,
 	}
 	got, err := bound.Simulated(context.Background(), p, bound.Allowed{})
@@ -162,7 +149,7 @@ func TestWithoutLookups(t *testing.T) {
 	if got, err := bound.Simulated(context.Background(), p, everywhere); err != nil || got != (bound.Bound{}) {
 		t.Errorf("replicas: got %+v, %v, want a bound of 0", got, err)
 	}
-	p.Topology.Profile, p.Topology.DevicesPerHost = profile(t, "rtx2080ti"), 1
+	p.Topology.Profile, p.Topology.DevicesPerHost = must.Get(hardware.ByName("rtx2080ti"))(t), 1
 	for _, allowed := range []bound.Allowed{{}, everywhere} {
 		if _, err := bound.Simulated(context.Background(), p, allowed); err == nil {
 			t.Errorf("several hosts without a network, %v: got no error", allowed)
@@ -363,10 +350,7 @@ func (c optimum) isNotBelow(t *testing.T) {
 			return // no placement fits
 		}
 		compared++
-		least, err := bound.Simulated(context.Background(), p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		least := must.Get(bound.Simulated(context.Background(), p, allowed))(t)
 		if best < least.Total {
 			t.Fatalf("%v of memory: the best placement %s costs %v, below the bound %v", p.Topology.DeviceMemories, cheapest, best, least.Total)
 		}
@@ -426,7 +410,7 @@ func (g *gaps) judge(t *testing.T) {
 func drawn(t testing.TB, tables, devices int) *problem.Problem {
 	t.Helper()
 	pool := workload.Pool(1)
-	p := &problem.Problem{Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: 8, ReserveShare: hardware.NoReserve}, Batch: 65536}
+	p := &problem.Problem{Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices, DevicesPerHost: 8, ReserveShare: hardware.NoReserve}, Batch: 65536}
 	for i := range tables {
 		table := pool[i%len(pool)]
 		table.Name = fmt.Sprint("t", i)

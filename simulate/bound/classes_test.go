@@ -3,9 +3,11 @@ package bound
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
-	"pgregory.net/rapid"
 )
 
 // A block, a block of a host and a replica alone take the time of the simulated device if
@@ -22,10 +24,7 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 		}
 		counts := simulate.NewPricer(p)
 		r := newRelaxation(p, counts, p.Topology.Devices, Allowed{ShardingTypes: problem.ShardingTypes()})
-		w, err := newWires(p, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(newWires(p, 1, 1))(t)
 		s := newOtherClasses(p, w, r, counts, problem.ShardingTypes())
 		usual := true
 		for i := range p.Tables {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -16,7 +17,7 @@ import (
 func TestStatedTypesSharpenTheBound(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("wide", 8_000_000, 128, 20, 65536), once("narrow", 1000, 4, 1, 65536)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 4, DevicesPerHost: 4, ReserveShare: hardware.NoReserve, HostMemory: 1 << 42},
+		Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 4, DevicesPerHost: 4, ReserveShare: hardware.NoReserve, HostMemory: 1 << 42},
 		Batch:    65536,
 	}
 	on := func(d int) []int { return []int{d} }

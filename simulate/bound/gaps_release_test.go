@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate/bound"
@@ -22,14 +24,8 @@ var tasks = flag.Int("tasks", 1, "tasks of each setting of TestGapsByClass")
 // TestGapsByClass plans problems of each class: no plan is below its bound. With -v it prints the gaps.
 func TestGapsByClass(t *testing.T) {
 	columns, all := []problem.ShardingType{problem.TableWise, problem.ColumnWise}, problem.ShardingTypes()
-	paper, err := bench.PaperTasks(profile(t, "a100-80"), *tasks, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	published, err := bench.WorkloadTasks(workload.Names(), []string{bench.DefaultCluster, bench.OtherCluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	paper := must.Get(bench.PaperTasks(must.Get(hardware.ByName("a100-80"))(t), *tasks, 1))(t)
+	published := must.Get(bench.WorkloadTasks(workload.Names(), []string{bench.DefaultCluster, bench.OtherCluster}))(t)
 	for _, class := range []struct {
 		name  string
 		types []problem.ShardingType

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -15,7 +16,7 @@ import (
 // trees must not have a bound above the limit. Here two guests leave one of three devices, and the
 // best placement cuts the table into three slices, one on each device.
 func TestMoreSlicesThanDevicesWithoutGuests(t *testing.T) {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 3, DevicesPerHost: 3}}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 3, DevicesPerHost: 3}}
 	for _, c := range []struct {
 		name    string
 		rows    int64
@@ -34,10 +35,7 @@ func TestMoreSlicesThanDevicesWithoutGuests(t *testing.T) {
 	}
 	cost := price(t, simulate.NewPricer(p), [][]problem.Shard{{slice(0), p.Whole(1)}, {slice(32), p.Whole(2)}, {slice(64)}})
 	for _, allowed := range []bound.Allowed{{}, {Operators: true}} {
-		least, err := bound.Simulated(context.Background(), p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		least := must.Get(bound.Simulated(context.Background(), p, allowed))(t)
 		if least.Total > cost {
 			t.Errorf("%v: got a bound of %v, above the cost of a placement, %v", allowed, least.Total, cost)
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -78,10 +79,7 @@ func TestGuestsSharpenTheBound(t *testing.T) {
 	for range count {
 		p := hotProblem(random, 4)
 		allowed := Allowed{Operators: true}
-		comm, err := newExchange(p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		comm := must.Get(newExchange(p, allowed))(t)
 		tree := newTree(newRelaxation(p, simulate.NewPricer(p), 4, allowed), comm, nil)
 		tree.raise(context.Background(), math.Inf(1))
 		before := tree.own().Total

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 var everyKind = bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: true, Operators: true}
@@ -352,10 +354,7 @@ func noPlacementIsBelow(t *testing.T, cases []below) {
 				allowed = bound.Allowed{Operators: operators}
 			}
 			allowed.Hidden = hidden
-			least, err := bound.Simulated(context.Background(), p, allowed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			least := must.Get(bound.Simulated(context.Background(), p, allowed))(t)
 			cost := price(t, judge, shardsOf(p, ways))
 			if cost < least.Total || !(least.Total >= 0) {
 				t.Fatalf("%d devices, %d a host, %v: placement %v costs %v, below the bound %v of %v", p.Topology.Devices, p.Topology.PerHost(), p.Topology.DeviceMemory(0), ways, cost, least.Total, allowed)
@@ -441,10 +440,7 @@ func statedTypes(t *rapid.T, table *problem.Table, ways []way) []way {
 func TestMoreKindsCostNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 6, 4, 16)
-		columns, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		columns := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{}))(t)
 		for _, a := range []bound.Allowed{{}, {ShardingTypes: []problem.ShardingType{problem.ColumnWise}}, {ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
 			if got, err := bound.Simulated(context.Background(), p, a); err != nil || got != columns {
 				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
@@ -459,10 +455,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 		for i, k := range kinds {
 			allowed.ShardingTypes = append(allowed.ShardingTypes, k...)
 			allowed.Host = i >= host
-			got, err := bound.Simulated(context.Background(), p, allowed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(bound.Simulated(context.Background(), p, allowed))(t)
 			if got.Total > last {
 				t.Fatalf("%v: got %v, want at most the %v of fewer ways", allowed, got.Total, last)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -19,7 +20,7 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 	const devices = 65
 	for _, c := range []struct{ tables, n int }{{80, 2}, {150, 3}, {210, 4}, {420, 7}} {
 		p := &problem.Problem{
-			Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, ReserveShare: hardware.NoReserve},
+			Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices, ReserveShare: hardware.NoReserve},
 			Batch:    65536,
 		}
 		for i := range c.tables {
@@ -34,10 +35,7 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 			forward, backward := pricer.GroupCost(held)
 			return float64(forward + backward)
 		}
-		least, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		least := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{}))(t)
 		n := float64(c.n)
 		t.Logf("%d tables: got a compute of %v, %d tables take %.4f ms, %d take %.4f ms", c.tables, least.Compute, c.n-1, of(n-1), c.n, of(n))
 		if got, want := float64(least.Compute), of(n-1)+0.45*(of(n)-of(n-1)); got < want || got > of(n) {
@@ -51,14 +49,8 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 // otherwise. So a device with a slice of the hottest table has little room for it. Without rooms, the
 // bound is 3.65 ms.
 func TestHotSlicesLeaveLessRoom(t *testing.T) {
-	all, err := bench.WorkloadTasks([]string{"mlperf-dlrm-dcnv2"}, []string{bench.DefaultCluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	least, err := bound.Simulated(context.Background(), &all[0].Problem, bound.Allowed{Operators: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(bench.WorkloadTasks([]string{"mlperf-dlrm-dcnv2"}, []string{bench.DefaultCluster}))(t)
+	least := must.Get(bound.Simulated(context.Background(), &all[0].Problem, bound.Allowed{Operators: true}))(t)
 	if least.Total < 3.72 {
 		t.Errorf("got a bound of %v, want at least 3.72 ms", least.Total)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -52,13 +53,8 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 	shards := shardsOf(p, ways)
 	tightest(p, shards)
 	p.Topology.Memory = unit.Bytes(float64(p.Topology.Memory) * slack)
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	least, err := bound.Simulated(context.Background(), p, usedKinds(ways))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
+	least := must.Get(bound.Simulated(context.Background(), p, usedKinds(ways)))(t)
 	cost := price(t, simulate.NewPricer(p), shards)
 	if cost < least.Total {
 		t.Errorf("got a cost of %v ms, want at least the bound %v ms", float64(cost), float64(least.Total))
@@ -69,7 +65,7 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 }
 
 func onA100(t *testing.T, batch, devices, perHost int) *problem.Problem {
-	return &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: perHost, ReserveShare: hardware.NoReserve}}
+	return &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: devices, DevicesPerHost: perHost, ReserveShare: hardware.NoReserve}}
 }
 
 // Eight tables fill the memory that blocks of a large one leave: memory has a price.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -86,10 +87,7 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 	for draw := range 150 {
 		p := hotProblem(random, 4)
 		allowed := Allowed{}
-		comm, err := newExchange(p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		comm := must.Get(newExchange(p, allowed))(t)
 		tree := newTree(newRelaxation(p, simulate.NewPricer(p), 4, allowed), comm, nil)
 		pieces, guests := 1+random.IntN(min(3, p.Tables[0].Dim/4)), draw%2 == 1
 		d := drawPlaced(random, p, 4, pieces)

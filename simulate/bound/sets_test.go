@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -24,22 +25,13 @@ func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
 
 func setsInTurnHaveTheBoundOfFullWork(t *testing.T, name string, hidden plan.Hidden) {
 	t.Helper()
-	w, err := workload.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName(name))(t)
 	p := w.Problem()
 	p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
 	for _, onHosts := range []bool{false, true} {
 		allowed := Allowed{ShardingTypes: problem.ShardingTypes(), Host: onHosts, Operators: true, Hidden: hidden}
-		got, err := leastOf(t.Context(), &p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sets, err := setsOf(&p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(leastOf(t.Context(), &p, allowed))(t)
+		sets := must.Get(setsOf(&p, allowed))(t)
 		want := math.Inf(1)
 		for _, s := range sets {
 			for !s.ended {
@@ -54,10 +46,7 @@ func setsInTurnHaveTheBoundOfFullWork(t *testing.T, name string, hidden plan.Hid
 }
 
 func TestEndsWithItsContext(t *testing.T) {
-	w, err := workload.ByName("nvidia-synthetic-tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName("nvidia-synthetic-tiny"))(t)
 	p := w.Problem()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

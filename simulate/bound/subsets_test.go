@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -87,7 +88,7 @@ func TestTablesKeptTogetherHaveABoundOfTheirOwn(t *testing.T) {
 	for _, allowed := range []bound.Allowed{{}, {ShardingTypes: problem.ShardingTypes()}} {
 		p := &problem.Problem{
 			Tables:   []problem.Table{once("a", 1_000_000, 32, 20, 16384), once("b", 1_000_000, 32, 20, 16384), once("c", 1000, 8, 1, 16384)},
-			Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 8, DevicesPerHost: 8, ReserveShare: hardware.NoReserve},
+			Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 8, DevicesPerHost: 8, ReserveShare: hardware.NoReserve},
 			Batch:    16384,
 		}
 		shards := make([][]problem.Shard, 8)
@@ -128,19 +129,13 @@ func TestTablesKeptTogetherHaveABoundOfTheirOwn(t *testing.T) {
 // Constraints do not lower the bound, also if there are many of them.
 func TestManySubsets(t *testing.T) {
 	p := drawn(t, 48, 16)
-	free, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{}))(t)
 	random := rand.New(rand.NewPCG(5, 5))
 	for i := range p.Tables {
 		from := random.IntN(14)
 		p.Tables[i].Constraint.Devices = []int{from, from + 1, from + 2}[:1+random.IntN(3)]
 	}
-	kept, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(bound.Simulated(context.Background(), p, bound.Allowed{}))(t)
 	if float64(kept.Total) < float64(free.Total) || math.IsInf(float64(kept.Total), 0) {
 		t.Errorf("got a bound of %v with constraints and %v without, want no less with them", kept.Total, free.Total)
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
-	"pgregory.net/rapid"
 )
 
 // drawMemories draws the memory of each device, up to most times that of all tables. The first one has
@@ -67,7 +69,7 @@ func TestOwnMemoriesSharpenTheBound(t *testing.T) {
 		}
 	})
 	// Equal tables: the small devices hold fewer of them, and the others do their work.
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 4, ReserveShare: hardware.NoReserve}}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: must.Get(hardware.ByName("a100-80"))(t), Devices: 4, ReserveShare: hardware.NoReserve}}
 	for i := range 32 {
 		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 1_000_000, Dim: 64, Optimizer: problem.SGD, Features: []problem.Feature{{PoolingFactor: 20}}})
 	}

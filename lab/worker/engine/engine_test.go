@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -191,10 +192,7 @@ func checkOp(t failer, seed uint64, specs []spec, opt Options) {
 		shards[i], checks[i] = shardOf(random, opt.Optimizer, s)
 		references[i] = reference{widen(shards[i].Weights), widen(shards[i].State)}
 	}
-	op, err := NewOp(shards, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := must.Get(NewOp(shards, opt))(t)
 	defer op.Close()
 	opt = op.opt // with the defaults
 	for step := 1; step <= 2; step++ {

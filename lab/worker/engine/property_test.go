@@ -7,9 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
-	"pgregory.net/rapid"
 )
 
 func drawSpecs(t *rapid.T) []spec {
@@ -43,10 +45,7 @@ func run(t failer, seed uint64, specs []spec, opt Options) []uint32 {
 	for i, s := range specs {
 		shards[i], _ = shardOf(random, opt.Optimizer, s)
 	}
-	op, err := NewOp(shards, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := must.Get(NewOp(shards, opt))(t)
 	defer op.Close()
 	var all []uint32
 	for range 2 {
@@ -122,10 +121,7 @@ func TestOrderOfSums(t *testing.T) {
 	for _, dim := range []int{4, 8, 76} {
 		for _, threads := range []int{1, 3} {
 			s := runsOf(lengths, dim)
-			op, err := NewOp([]Shard{s}, Options{Threads: threads, LearningRate: .5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := must.Get(NewOp([]Shard{s}, Options{Threads: threads, LearningRate: .5}))(t)
 			random := rand.New(rand.NewPCG(6, 0))
 			gradient := op.Gradient(0)
 			for i := range gradient {
@@ -175,10 +171,7 @@ func TestBuffersStay(t *testing.T) {
 	}
 	arena := new(Arena)
 	before := guardsIn(arena)
-	op, err := NewOp(shards, Options{Threads: 2, Arena: arena})
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := must.Get(NewOp(shards, Options{Threads: 2, Arena: arena}))(t)
 	defer op.Close()
 	after := guardsIn(arena)
 	fill := func(x []float32) {
@@ -226,10 +219,7 @@ func TestNothingAllocated(t *testing.T) {
 		for _, threads := range []int{1, 2} {
 			a, _ := shardOf(random, o, spec{rows: 20_000, dim: 8, bags: 1000, pooling: 20, hot: .3})
 			b, _ := shardOf(random, o, spec{rows: 500, dim: 68, bags: 100, pooling: 5, weighted: true})
-			op, err := NewOp([]Shard{a, b}, Options{Optimizer: o, Threads: threads})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := must.Get(NewOp([]Shard{a, b}, Options{Optimizer: o, Threads: threads}))(t)
 			clear(op.Gradient(0))
 			clear(op.Gradient(1))
 			if n := testing.AllocsPerRun(5, func() { op.Forward(); op.Backward() }); n != 0 {

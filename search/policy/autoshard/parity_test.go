@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/search/policy"
 )
 
@@ -96,28 +97,16 @@ const (
 
 func unzip(t testing.TB, name string) []byte {
 	t.Helper()
-	file, err := os.Open("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open("testdata/" + name))(t)
 	defer file.Close()
-	z, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	z := must.Get(gzip.NewReader(file))(t)
+	return must.Get(io.ReadAll(z))(t)
 }
 
 func record(t testing.TB) *recorded {
 	t.Helper()
 	r := &recorded{}
-	if err := json.NewDecoder(bytes.NewReader(unzip(t, "recorded.json.gz"))).Decode(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(bytes.NewReader(unzip(t, "recorded.json.gz"))).Decode(r))
 	return r
 }
 

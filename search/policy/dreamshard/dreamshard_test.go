@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -21,10 +22,7 @@ var _ search.Policy = (*Policy)(nil)
 // tables are one piece.
 func drawn(t testing.TB, tables, devices int) (*problem.Problem, [][]problem.Shard) {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	p := &problem.Problem{Tables: workload.Pool(1)[:tables], Topology: hardware.Topology{Profile: profile, Devices: devices}, Batch: 65536}
 	pieces := [][]problem.Shard{{p.Whole(0), p.Whole(1)}}
 	for i := 2; i < tables; i++ {
@@ -143,17 +141,9 @@ func TestLoad(t *testing.T) {
 	n := New(7)
 	f := &policy.Folder{Manifest: policy.Manifest{Method: policy.DreamShard, Profile: "a100-80"}, Tensors: n.Nets().Tensors()}
 	folder := t.TempDir()
-	if err := f.Write(folder); err != nil {
-		t.Fatal(err)
-	}
-	read, err := policy.Read(os.DirFS(folder), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Load(read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(folder))
+	read := must.Get(policy.Read(os.DirFS(folder), "."))(t)
+	got := must.Get(Load(read))(t)
 	for i, want := range n.Nets().Tensors() {
 		if !slices.Equal(got.Nets().Tensors()[i].Data, want.Data) {
 			t.Fatalf("tensor %s: got other weights", want.Name)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/search/policy"
 )
 
@@ -72,18 +73,10 @@ type recordedTensor struct {
 
 func recorded[T any](t testing.TB, name string) (value T) {
 	t.Helper()
-	f, err := os.Open("testdata/prototype/" + name + ".json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/prototype/" + name + ".json.gz"))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
+	must.Do(t, json.NewDecoder(z).Decode(&value))
 	return value
 }
 
