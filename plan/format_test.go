@@ -27,11 +27,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 const golden = "testdata/plan.json"
 
-func written(t interface{ Fatal(...any) }, pl *Plan) []byte {
+func written(t must.T, pl *Plan) []byte {
 	var b bytes.Buffer
-	if err := pl.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pl.Write(&b))
 	return b.Bytes()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
@@ -17,9 +18,7 @@ import (
 func TestReadReplan(t *testing.T) {
 	for name, r := range map[string]*replan.Outcome{"kept": kept(), "moved": movedOn(), "after a loss": afterLoss()} {
 		var b bytes.Buffer
-		if err := report.ReplanJSON(&b, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, report.ReplanJSON(&b, r))
 		again, pl, err := report.ReadReplan(&b)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -35,9 +34,7 @@ func TestReadReplan(t *testing.T) {
 
 func TestReadReplanRefuses(t *testing.T) {
 	var b bytes.Buffer
-	if err := report.ReplanJSON(&b, kept()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.ReplanJSON(&b, kept()))
 	whole := b.String()
 	for _, c := range []struct{ text, want string }{
 		{"", "it is not what replan --json prints"},
@@ -55,10 +52,7 @@ func TestReadReplanRefuses(t *testing.T) {
 
 // Whatever a file holds, reading it ends without a panic.
 func FuzzReadReplan(f *testing.F) {
-	text, err := os.ReadFile("testdata/report/replan_json.golden")
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/report/replan_json.golden"))(f)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, pl, err := report.ReadReplan(bytes.NewReader(data))

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/internal/must"
 )
 
 // FuzzManifest reads manifests: those that are read can be written and are read
 // as the same.
 func FuzzManifest(f *testing.F) {
 	folder := f.TempDir()
-	if err := Write(folder, sample()); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, Write(folder, sample()))
 	written := contents(f, folder)[ManifestName]
 	f.Add([]byte(written))
 	f.Add([]byte(strings.Replace(written, `"profile": "`, `"device": "<\u2028\"\ufffd", "profile": "`, 1)))
@@ -26,10 +26,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(m))(t)
 		again, err := parseManifest(text)
 		if err != nil {
 			t.Fatalf("written again: %v", err)

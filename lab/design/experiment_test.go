@@ -29,11 +29,8 @@ func ExampleExperiment_Draw() {
 	// Output: 1000 groups over 3000 tables and 100 all-to-alls to measure
 }
 
-func drawExperiment(t interface{ Fatal(...any) }, d design.Experiment) dataset.Dataset {
-	set, err := d.Draw(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+func drawExperiment(t must.T, d design.Experiment) dataset.Dataset {
+	set := must.Get(d.Draw(context.Background()))(t)
 	return set
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -28,10 +29,7 @@ var all = Types{"all", problem.ShardingTypes()}
 // tiny returns a sweep over the drawn workload's tables.
 func tiny(t testing.TB, axes Axes, change func(*Definition)) *Sweep {
 	t.Helper()
-	w, err := workload.ByName("paper-d4_m64-0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(workload.ByName("paper-d4_m64-0"))(t)
 	p := w.Problem()
 	p.Topology.Memory, p.Topology.ReserveShare = 0, 0
 	def := Definition{Name: "tiny", Axes: axes, Types: all, MaxEvaluations: 300, Parts: input.Parts{
@@ -41,19 +39,13 @@ func tiny(t testing.TB, axes Axes, change func(*Definition)) *Sweep {
 	if change != nil {
 		change(&def)
 	}
-	s, err := New(def)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(def))(t)
 	return s
 }
 
 func planned(t testing.TB, s *Sweep, opt Options) []Outcome {
 	t.Helper()
-	outcomes, err := s.Run(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes := must.Get(s.Run(t.Context(), opt))(t)
 	return outcomes
 }
 
@@ -68,15 +60,9 @@ func TestCellsArePlans(t *testing.T) {
 	}
 	for i, o := range outcomes {
 		p := &problem.Problem{Tables: s.def.Parts.Tables.Tables, Batch: []int{8192, 16384}[i/4]}
-		profile, err := hardware.ByName([]string{"a100-80", "h100-80"}[i/2%2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		profile := must.Get(hardware.ByName([]string{"a100-80", "h100-80"}[i/2%2]))(t)
 		p.Topology = hardware.Topology{Profile: profile, Devices: []int{2, 4}[i%2], DevicesPerHost: 2}
-		r, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{Workers: 1, ShardingTypes: all.Allowed, MaxEvaluations: 300}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{Workers: 1, ShardingTypes: all.Allowed, MaxEvaluations: 300}}))(t)
 		n := o.Plan
 		if o.Number != i+1 || o.Status != Fits || o.Devices != p.Topology.Devices || o.Device != profile.Name || o.Batch != p.Batch {
 			t.Errorf("got outcome %+v, want cell %d of %d x %s, batch %d", o, i+1, p.Topology.Devices, profile.Name, p.Batch)
@@ -127,19 +113,13 @@ func TestDeterministicAndJoined(t *testing.T) {
 			if got := f.Missing(); got != 0 {
 				t.Errorf("part %v: got %d missing cells, want 0", part, got)
 			}
-			read, err := Read("part", bytes.NewReader(f.bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			read := must.Get(Read("part", bytes.NewReader(f.bytes())))(t)
 			if diff := cmp.Diff(f.Outcomes, read.Outcomes); diff != "" {
 				t.Fatalf("part %v: the file holds other outcomes: %s", part, diff)
 			}
 			names, files = append(names, part.String()), append(files, read)
 		}
-		joined, err := Join(names, files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		joined := must.Get(Join(names, files))(t)
 		if !bytes.Equal(joined.bytes(), whole.bytes()) {
 			t.Errorf("%d parts: got other bytes than from one run", n)
 		}
@@ -220,10 +200,7 @@ func TestScale(t *testing.T) {
 		{Name: "a", Rows: 10, Dim: 12, Features: []problem.Feature{{Name: "f", PoolingFactor: 2}}, Constraint: problem.Constraint{Colocation: "c", MinWidth: 12}},
 		{Name: "b", Rows: 3, Dim: 64, Features: []problem.Feature{{Name: "g", PoolingFactor: 1}}, Constraint: problem.Constraint{Colocation: "c"}},
 	}
-	scaled, err := Scale{Rows: .5, Dims: .5, Pooling: 2, Tables: 1.5}.Of(tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scaled := must.Get(Scale{Rows: .5, Dims: .5, Pooling: 2, Tables: 1.5}.Of(tables))(t)
 	want := []problem.Table{
 		{Name: "a", Rows: 5, Dim: 8, Features: []problem.Feature{{Name: "f", PoolingFactor: 4}}, Constraint: problem.Constraint{Colocation: "c", MinWidth: 8}},
 		{Name: "a#2", Rows: 5, Dim: 8, Features: []problem.Feature{{Name: "f#2", PoolingFactor: 4}}, Constraint: problem.Constraint{Colocation: "c#2", MinWidth: 8}},
@@ -276,10 +253,7 @@ func TestTariff(t *testing.T) {
 		"here,half,H100,0.5,8,1,1\n" +
 		"here,own,a100-80,8,8,7,\n"
 	read := func(spot bool) *Tariff {
-		tariff, err := ReadCatalog("catalog.csv", strings.NewReader(catalog), spot)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tariff := must.Get(ReadCatalog("catalog.csv", strings.NewReader(catalog), spot))(t)
 		return tariff
 	}
 	for _, c := range []struct {
@@ -399,9 +373,7 @@ func TestKeep(t *testing.T) {
 		if left, _ := filepath.Glob(path + "*"); len(left) != 1 {
 			t.Errorf("got files %v, want the sweep alone", left)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 	}
 }
 
@@ -450,9 +422,7 @@ func TestRefused(t *testing.T) {
 		"line 2: it is not one that neuroshard writes: cell 1 has no":   {edit(`"device":`, `"was":`), s, Part{}},
 		"there are more than 100000 elements":                           {edit(`"status":"fits"`, `"status":"fits","plan":{"warnings":[""`+strings.Repeat(`,""`, MaxCells)+`]}`), s, Part{}},
 	} {
-		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.text), 0o666))
 		_, err := c.by.Keep(t.Context(), path, Options{Part: c.part})
 		if refused := (*NotSweep)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)
@@ -522,9 +492,7 @@ func TestWritten(t *testing.T) {
 	file := File{s.Head(Part{}), planned(t, s, Options{})}
 	file.Outcomes[3] = Outcome{Cell: file.Outcomes[3].Cell, Status: Infeasible, Reason: "too large, \"x\""}
 	var text bytes.Buffer
-	if err := WriteCSV(&text, NewResults(file, ByCost)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteCSV(&text, NewResults(file, ByCost)))
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[0], "cell,scale,batch,") || !strings.HasSuffix(lines[4], `"too large, ""x""",`) {
 		t.Errorf("got CSV %s", text.String())
@@ -537,9 +505,7 @@ func TestWritten(t *testing.T) {
 	for _, prices := range []string{"", "given"} {
 		file.Prices = prices
 		var svg bytes.Buffer
-		if err := Plot(&svg, NewResults(file, "")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Plot(&svg, NewResults(file, "")))
 		if got := strings.Contains(svg.String(), "price of 10^9 samples"); got != (prices != "") || !strings.Contains(svg.String(), "h100-80") {
 			t.Errorf("prices %q: got a panel of prices: %v", prices, got)
 		}

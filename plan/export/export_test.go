@@ -2,7 +2,6 @@ package export
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -30,11 +29,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func span(start, end int64) problem.Range { return problem.Range{Start: start, End: end} }
 
 // cluster returns a problem of no tables on n devices, perHost on a host.
-func cluster(t interface{ Fatal(...any) }, n, perHost int) *problem.Problem {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+func cluster(t must.T, n, perHost int) *problem.Problem {
+	profile := must.Get(hardware.ByName("a100-80"))(t)
 	return &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost, ReserveShare: hardware.NoReserve}, Batch: 1024}
 }
 
@@ -106,11 +102,9 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func exported(t interface{ Fatal(...any) }, pl *plan.Plan, opt Options) []byte {
+func exported(t must.T, pl *plan.Plan, opt Options) []byte {
 	var b bytes.Buffer
-	if err := TorchRec(&b, pl, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, TorchRec(&b, pl, opt))
 	return b.Bytes()
 }
 
@@ -141,15 +135,9 @@ func TestGolden(t *testing.T) {
 }
 
 // place reads an export and places the problem's tables.
-func place(t interface{ Fatal(...any) }, data []byte, p *problem.Problem) *plan.Plan {
-	f, err := ReadTorchRec("plan.json", bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pl, err := f.Place(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+func place(t must.T, data []byte, p *problem.Problem) *plan.Plan {
+	f := must.Get(ReadTorchRec("plan.json", bytes.NewReader(data)))(t)
+	pl := must.Get(f.Place(p))(t)
 	return pl
 }
 
@@ -377,79 +365,6 @@ func TestRoundTrip(t *testing.T) {
 
 // placesOf returns the part of an export that says what lies where.
 func placesOf(data []byte) []byte { return data[:bytes.Index(data, []byte(`"cluster"`))] }
-
-// TorchRec's rules hold of whatever is exported: ranks belong to shards, placements
-// to ranks, and all shards of a table cover it once.
-func TestInvariants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, pl := drawn(t)
-		accelerator := rapid.SampledFrom([]string{CUDA, CPU}).Draw(t, "accelerator")
-		if accelerator == CPU {
-			for i := range pl.Tables {
-				for k := range pl.Tables[i].Shards {
-					pl.Tables[i].Shards[k].Tier, pl.Tables[i].Shards[k].Cache = plan.HBM, 0
-				}
-			}
-		}
-		var out struct {
-			World int                                 `json:"world_size"`
-			Local int                                 `json:"local_size"`
-			Plan  map[string]map[string]parameterJSON `json:"plan"`
-			Shape map[string]map[string][2]int64      `json:"shapes"`
-		}
-		must.Do(t, json.Unmarshal(exported(t, pl, Options{Accelerator: accelerator}), &out))
-		n := 0
-		for module, tables := range out.Plan {
-			for name, got := range tables {
-				n++
-				if got.Type == "data_parallel" {
-					if len(got.Ranks) != p.Topology.Devices || got.Shards != nil {
-						t.Fatalf("%s: got %+v", name, got)
-					}
-					continue
-				}
-				shape, cells := out.Shape[module][name], int64(0)
-				if len(got.Ranks) != len(got.Shards) {
-					t.Fatalf("%s: got %d ranks for %d shards", name, len(got.Ranks), len(got.Shards))
-				}
-				for i, s := range got.Shards {
-					want := fmt.Sprintf("rank:%d/cuda:%d", got.Ranks[i], got.Ranks[i]%out.Local)
-					if accelerator == CPU {
-						want = fmt.Sprintf("rank:%d/cpu", got.Ranks[i])
-					}
-					if s.Placement != want {
-						t.Fatalf("%s: got placement %s, want %s", name, s.Placement, want)
-					}
-					if s.Offsets[0]+s.Sizes[0] > shape[0] || s.Offsets[1]+s.Sizes[1] > shape[1] || s.Sizes[1]%4 != 0 {
-						t.Fatalf("%s: got shard %+v of %v", name, s, shape)
-					}
-					cells += s.Sizes[0] * s.Sizes[1]
-				}
-				if cells != shape[0]*shape[1] {
-					t.Fatalf("%s: got %d elements placed, want %d", name, cells, shape[0]*shape[1])
-				}
-				switch got.Type {
-				case "row_wise":
-					if len(got.Shards) != out.World {
-						t.Fatalf("%s: got %d shards, want one a rank", name, len(got.Shards))
-					}
-				case "table_row_wise":
-					if len(got.Shards) != out.Local || got.Ranks[0]%out.Local != 0 {
-						t.Fatalf("%s: got ranks %v, want those of a host", name, got.Ranks)
-					}
-				}
-				if !slices.IsSortedFunc(got.Shards, func(a, b shardJSON) int {
-					return cmp.Or(cmp.Compare(a.Offsets[1], b.Offsets[1]), cmp.Compare(a.Offsets[0], b.Offsets[0]))
-				}) {
-					t.Fatalf("%s: shards are not in order: %+v", name, got.Shards)
-				}
-			}
-		}
-		if n != len(pl.Tables) {
-			t.Fatalf("got %d tables, want %d", n, len(pl.Tables))
-		}
-	})
-}
 
 // Slices of different widths on one rank become one.
 func TestJoined(t *testing.T) {
