@@ -23,14 +23,8 @@ func TestAlternativeOfTwoDevices(t *testing.T) {
 	}
 	opt := neuroshard.Options{}
 	opt.Search.ShardingTypes = []problem.ShardingType{problem.TableWise}
-	r, err := neuroshard.Evaluate(t.Context(), p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cost, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(neuroshard.Evaluate(t.Context(), p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}, opt))(t)
+	cost, all := must.Get2(neuroshard.Alternatives(t.Context(), r.Plan, p, opt))(t)
 	if got := all[1]; got.ShardingType != problem.TableWise || got.Shards[0].Device != 1 || got.Cost > cost {
 		t.Errorf("small: got %+v at a cost of %v, want device 1 at no more", got, cost)
 	}

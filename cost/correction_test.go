@@ -96,10 +96,7 @@ func exchangesOf(t *testing.T, model *cost.Model, p *problem.Problem, form probl
 		c.ByHost = make([]int, p.Topology.Hosts())
 		c.ByHost[0] = p.Tables[0].Dim
 	}
-	_, backward, err := simulate.NewDevice(p.Topology.Profile).Comm(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, backward := must.Get2(simulate.NewDevice(p.Topology.Profile).Comm(c))(t)
 	return float64(s.Breakdown().Devices[0].BackwardComm), float64(backward[0])
 }
 

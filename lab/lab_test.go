@@ -28,10 +28,7 @@ func small() lab.Options {
 
 func simulate(t *testing.T, opt lab.Options) *modelfile.Model {
 	t.Helper()
-	m, report, err := lab.Simulate(context.Background(), must.Get(hardware.ByName("rtx2080ti"))(t), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, report := must.Get2(lab.Simulate(context.Background(), must.Get(hardware.ByName("rtx2080ti"))(t), opt))(t)
 	if c := m.Manifest.Card; c.Compute != report.Compute.All || c.Large != report.Large.All || c.Comm != report.Comm.All {
 		t.Errorf("got card %+v, want the report's errors", c)
 	}

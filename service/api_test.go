@@ -40,10 +40,7 @@ func TestBytesOfThePlan(t *testing.T) {
 	id := s.object(200, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"seed": 3, "max_evaluations": 300}}`)["id"].(string)
 	parts := input.Parts{Overrides: input.Overrides{"devices": "2"}}
 	parts.Tables, parts.Workload, _ = input.Workload("criteo-kaggle", parts.Overrides)
-	p, warnings, err := parts.Problem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, warnings := must.Get2(parts.Problem())(t)
 	options := neuroshard.Options{Warnings: warnings}
 	options.Search.Seed, options.Search.MaxEvaluations, options.Search.ShardingTypes = 3, 300, search.Allowing(problem.ShardingTypes())
 	r := must.Get(neuroshard.Plan(t.Context(), p, options))(t)
@@ -404,10 +401,7 @@ func TestJudgingStops(t *testing.T) {
 	}
 	parts := &input.Parts{Overrides: input.Overrides{"devices": strconv.Itoa(devices), "device": "a100-80", "batch": "65536"}}
 	parts.Tables, parts.TablesErr = input.Tables("tables.csv", strings.NewReader(csv.String()), input.Options{})
-	p, _, err := parts.Problem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(parts.Problem())(t)
 	all := make([]problem.Shard, tables)
 	for i := range all {
 		all[i] = p.Whole(i)

@@ -41,10 +41,7 @@ func TestExposedCost(t *testing.T) {
 		longest = max(longest, forward+backward)
 	}
 	beside, _ := pricer.GroupCost(replicas)
-	forward, backward, err := NewDevice(a100(t)).Comm(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forward, backward := must.Get2(NewDevice(a100(t)).Comm(c))(t)
 	mostForward := unit.Millis(0)
 	for _, ms := range forward {
 		mostForward = max(mostForward, ms)

@@ -209,10 +209,7 @@ func TestExchangesEqualReference(t *testing.T) {
 				c.Start, x.start = append(c.Start, unit.Millis(s)), append(x.start, s)
 			}
 		}
-		forward, backward, err := NewDevice(p).Comm(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		forward, backward := must.Get2(NewDevice(p).Comm(c))(t)
 		wantForward, wantBackward := x.exchange()
 		for r := range forward {
 			what := fmt.Sprintf("exchange on rank %d of %s, %d hosts of %d", r, p.Name, hosts, perHost)

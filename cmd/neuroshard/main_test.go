@@ -505,16 +505,10 @@ func TestZeroOptions(t *testing.T) {
 	if r := runHere(t.Context(), quiet(), "plan", source, "--gpu", "h100-80", "--gpus", "4", "-o", file); r.code != exitOK {
 		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
 	}
-	commands, err := plan.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	commands := must.Get(plan.Load(file))(t)
 	parts := input.Parts{Overrides: input.Overrides{"device": "h100-80", "devices": "4"}}
 	parts.Tables, parts.TablesErr = input.Tables(source, strings.NewReader(tables), parts.Overrides.Options())
-	p, _, err := parts.Problem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(parts.Problem())(t)
 	ours := must.Get(neuroshard.Plan(t.Context(), p, neuroshard.Options{}))(t)
 	if got, want := ours.Plan.Predicted, commands.Predicted; got != want {
 		t.Errorf("got a cost of %v, want %v", got, want)

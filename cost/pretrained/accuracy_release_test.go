@@ -27,10 +27,7 @@ import (
 // that made it; elsewhere, where rounding differs, one as good.
 func TestCommandMakesTheModelAgain(t *testing.T) {
 	const name = "a100-80"
-	shipped, err := pretrained.File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := must.Get(pretrained.File(name))(t)
 	var opt lab.Options
 	var simulated string
 	words := strings.Fields(shipped.Manifest.Command)
@@ -48,10 +45,7 @@ func TestCommandMakesTheModelAgain(t *testing.T) {
 		t.Fatalf("command %q: got profile %q, error %v", shipped.Manifest.Command, simulated, err)
 	}
 	profile := must.Get(hardware.ByName(name))(t)
-	again, _, err := lab.Simulate(context.Background(), profile, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again, _ := must.Get2(lab.Simulate(context.Background(), profile, opt))(t)
 	if f32.Assembly() {
 		if again.Manifest.ID != shipped.Manifest.ID {
 			t.Errorf("got model %s, want %s; card %+v, want %+v", again.Manifest.ID, shipped.Manifest.ID, again.Manifest.Card, shipped.Manifest.Card)

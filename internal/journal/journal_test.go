@@ -29,10 +29,7 @@ func entries(n int) (list []entry) {
 // opened opens a journal that the test closes.
 func opened(t *testing.T, path string) (*Journal[entry], []entry) {
 	t.Helper()
-	j, records, err := Open[entry](path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, records := must.Get2(Open[entry](path))(t)
 	return j, records
 }
 

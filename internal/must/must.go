@@ -27,3 +27,12 @@ func Do(t T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Get2 is Get of a call with two values.
+func Get2[V, W any](value V, other W, err error) func(t T) (V, W) {
+	return func(t T) (V, W) {
+		t.Helper()
+		Do(t, err)
+		return value, other
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -11,10 +12,7 @@ import (
 func lengthsOf(t *testing.T, pooling, cv float64, batch int) Bags {
 	t.Helper()
 	counts := access.Counts{Lookups: pooling * float64(batch), Unique: 100, Reuse: [access.Classes]float64{8: 1}}
-	b, _, err := Synthesise(Spec{Rows: 1000, Batch: batch, Features: 1, Counts: counts, LengthCV: cv, Seed: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, _ := must.Get2(Synthesise(Spec{Rows: 1000, Batch: batch, Features: 1, Counts: counts, LengthCV: cv, Seed: 5}))(t)
 	if err := b.Check(1000); err != nil || b.Len() != batch || len(b.Indices) != int(math.Round(counts.Lookups)) {
 		t.Fatalf("pooling %v, length cv %v: got %d bags of %d lookups, error %v", pooling, cv, b.Len(), len(b.Indices), err)
 	}

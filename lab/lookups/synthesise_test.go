@@ -109,10 +109,7 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 			Counts: c, Seed: rapid.Uint64().Draw(t, "seed"),
 			LengthCV: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 3), rapid.Float64Range(0, MaxLengthCV)).Draw(t, "length cv"),
 		}
-		b, r, err := Synthesise(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, r := must.Get2(Synthesise(s))(t)
 		must.Do(t, b.Check(rows))
 		if want := counted(b.Indices); r != want {
 			t.Fatalf("Synthesise returned %+v, counted %+v", r, want)

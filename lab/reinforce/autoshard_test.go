@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -52,10 +53,7 @@ func byPooling(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, er
 func train(t *testing.T, o Options) (*policy.Folder, []update) {
 	t.Helper()
 	o.Measure, o.Progress = byPooling, func(int, int, string) {}
-	f, updates, err := trainAutoShard(context.Background(), &o, []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, updates := must.Get2(trainAutoShard(context.Background(), &o, []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)}))(t)
 	return f, updates
 }
 

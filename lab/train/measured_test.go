@@ -24,10 +24,7 @@ import (
 
 func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) (*modelfile.Model, *train.Report) {
 	t.Helper()
-	m, report, err := train.Fit(context.Background(), data, hw, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, report := must.Get2(train.Fit(context.Background(), data, hw, opt))(t)
 	return m, report
 }
 

@@ -49,10 +49,7 @@ func TestFitLearns(t *testing.T) {
 	data := few(t, hw, 600)
 	var progress []train.Progress
 	opt := train.Options{Epochs: 4, Batch: 32, Seed: 1, OnProgress: func(p train.Progress) { progress = append(progress, p) }}
-	m, report, err := train.Fit(context.Background(), data, hw, opt.Quick())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, report := must.Get2(train.Fit(context.Background(), data, hw, opt.Quick()))(t)
 	// A constant predictor: the median time of the training groups.
 	var times []float64
 	for _, g := range data.Compute.Samples {
@@ -106,10 +103,7 @@ func TestWorkersAndSeeds(t *testing.T) {
 	fit := func(workers int, seed uint64) (*modelfile.Model, *train.Report) {
 		opt := small()
 		opt.Workers, opt.Seed = workers, seed
-		m, report, err := train.Fit(context.Background(), data, hw, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, report := must.Get2(train.Fit(context.Background(), data, hw, opt))(t)
 		return m, report
 	}
 	one, oneReport := fit(1, 1)
@@ -195,10 +189,7 @@ func TestFitRefuses(t *testing.T) {
 func TestCommConstantsAreRecovered(t *testing.T) {
 	hw := must.Get(hardware.ByName("a100-80"))(t)
 	data := simulated(t, hw, 20, 500)
-	m, report, err := train.Fit(context.Background(), data, hw, train.Options{Epochs: 2, Hidden: 16, Embed: 8, Head: 8, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, report := must.Get2(train.Fit(context.Background(), data, hw, train.Options{Epochs: 2, Hidden: 16, Embed: 8, Head: 8, Seed: 1}))(t)
 	k := m.Manifest.Comm
 	for _, c := range []struct {
 		name              string
@@ -232,10 +223,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 	data := few(t, hw, 300)
 	data.Large = design.Compute(6, 300, 20, 100, 120)
 	must.Do(t, collect.SimulateCompute(context.Background(), data.Large, hw, 0))
-	m, _, err := train.Fit(context.Background(), data, hw, small())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, _ := must.Get2(train.Fit(context.Background(), data, hw, small()))(t)
 	model := must.Get(cost.Load(m))(t)
 	predict := func(set *dataset.Compute) {
 		for i := range set.Samples {

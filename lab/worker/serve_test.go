@@ -204,18 +204,12 @@ func TestComputeRunsTheGroup(t *testing.T) {
 		weighted  bool
 	}{{"sgd", false}, {"rowwise_adagrad", false}, {"adagrad", true}, {"adam", false}} {
 		q := &protocol.Request{Op: protocol.OpCompute, ID: "c", Group: group, Opt: c.optimizer, DType: "fp32", Weighted: c.weighted}
-		request, err := json.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(json.Marshal(q))(t)
 		run := func() protocol.Response { return s.answer(request) }
 		if r := run(); r.Op == protocol.OpError { // makes room
 			t.Fatalf("%v: %s", c, r.Message)
 		}
-		optimizer, members, err := s.checkGroup(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		optimizer, members := must.Get2(s.checkGroup(q))(t)
 		shards := s.shards(q, optimizer, members)
 		before := make([][]float32, len(shards))
 		for i, shard := range shards {

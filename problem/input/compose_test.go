@@ -141,10 +141,7 @@ func TestUsualHosts(t *testing.T) {
 
 // TestComposedSizes wants each of the other flags in its own field.
 func TestComposedSizes(t *testing.T) {
-	p, _, err := composed(t, "", Overrides{"devices": "8", "devices_per_host": "4", "device": "a100-80", "memory": "40GiB", "reserve_share": ".25", "reserve_fixed": "1GiB", "host_memory": "64GiB"}).Problem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(composed(t, "", Overrides{"devices": "8", "devices_per_host": "4", "device": "a100-80", "memory": "40GiB", "reserve_share": ".25", "reserve_fixed": "1GiB", "host_memory": "64GiB"}).Problem())(t)
 	got := p.Topology
 	if got.DevicesPerHost != 4 || got.Memory != 40*unit.GiB || got.ReserveShare != .25 || got.ReserveFixed != unit.GiB || got.HostMemory != 64*unit.GiB {
 		t.Errorf("got %+v", got)
@@ -176,10 +173,7 @@ func TestUneven(t *testing.T) {
 		{8, 3, 1, []string{"the last of 3 hosts has only 2 of 3 devices", "the batch of 1 sample does not divide by 8 devices", "state 8 or 16"}},
 	} {
 		parts := composed(t, "", Overrides{"devices": strconv.Itoa(tt.devices), "devices_per_host": strconv.Itoa(tt.perHost), "device": "a100-80", "batch": strconv.Itoa(tt.batch)})
-		_, warnings, err := parts.Problem()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, warnings := must.Get2(parts.Problem())(t)
 		got := strings.Join(warnings[len(parts.Tables.Warnings):], "\n")
 		for _, want := range tt.want {
 			if !strings.Contains(got, want) {

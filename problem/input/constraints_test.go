@@ -160,18 +160,12 @@ func TestConstraintsInCSV(t *testing.T) {
 // TestMinWidthForAllTables: --min-width raises the least width of every table, up to the
 // width of the table.
 func TestMinWidthForAllTables(t *testing.T) {
-	file, err := Tables("tables.json", strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [
+	file := must.Get(Tables("tables.json", strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [
 		{"name": "wide", "rows": 10, "dim": 128}, {"name": "narrow", "rows": 10, "dim": 16},
-		{"name": "own", "rows": 10, "dim": 128, "constraints": {"min_width": 64}}]}`), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		{"name": "own", "rows": 10, "dim": 128, "constraints": {"min_width": 64}}]}`), Options{}))(t)
 	flags := Overrides{"min_width": "32", "engine": "torchrec", "devices": "4", "device": "a100-80"}
 	parts := Parts{Tables: file, Overrides: flags}
-	p, _, err := parts.Problem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(parts.Problem())(t)
 	for i, want := range []int{32, 16, 64} {
 		if got := p.Tables[i].MinWidth(); got != want {
 			t.Errorf("table %s: got a least width of %d, want %d", p.Tables[i].Name, got, want)

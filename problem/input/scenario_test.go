@@ -79,10 +79,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: warnings %q", name, f.Warnings)
 		}
 	}
-	p, _, err := readScenarioText(t, "x.json", inScenario(`{"name": "t1", "rows": 838412, "dim": 128, "pooling": 7.67, "dtype": "bf16"}`, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(readScenarioText(t, "x.json", inScenario(`{"name": "t1", "rows": 838412, "dim": 128, "pooling": 7.67, "dtype": "bf16"}`, "")))(t)
 	want := problem.Table{Name: "t1", Rows: 838412, Dim: 128, Features: []problem.Feature{{Name: "t1", PoolingFactor: 7.67}}, Precision: problem.BF16, Optimizer: problem.Adam}
 	if diff := cmp.Diff([]problem.Table{want}, p.Tables); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -114,10 +111,7 @@ var scenarioBandwidths = scenarioTopology("8", "4", `1e10, "intra_host_bw": 6e8,
 
 // TestScenarioBandwidths: TorchRec states bytes a millisecond.
 func TestScenarioBandwidths(t *testing.T) {
-	p, _, err := readScenarioText(t, "x.json", scenarioBandwidths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, _ := must.Get2(readScenarioText(t, "x.json", scenarioBandwidths))(t)
 	want := hardware.Bandwidths{Links: 6e11, HBM: 1e14, HostLink: 1e6}
 	if got := p.Topology; got.Bandwidths != want || got.NetworkBandwidth != 12_500_000_500 {
 		t.Errorf("got %+v and %v, want %+v and 12500000500", got.Bandwidths, got.NetworkBandwidth, want)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -215,15 +216,9 @@ func swept() *sweep.Results {
 // replanned reads a re-plan that package report writes in its tests.
 func replanned(tb testing.TB) *report.ReplanObject {
 	tb.Helper()
-	f, err := os.Open("../testdata/report/replan_json.golden")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Open("../testdata/report/replan_json.golden"))(tb)
 	defer f.Close()
-	r, _, err := report.ReadReplan(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r, _ := must.Get2(report.ReadReplan(f))(tb)
 	return r
 }
 
