@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
