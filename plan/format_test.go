@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io"
 	"math"
 	"os"
@@ -23,8 +22,6 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 const golden = "testdata/plan.json"
 
 func written(t must.T, pl *Plan) []byte {
@@ -36,14 +33,8 @@ func written(t must.T, pl *Plan) []byte {
 func TestGolden(t *testing.T) {
 	_, pl := sample(t)
 	got := written(t, pl)
-	if *update {
-		must.Do(t, os.WriteFile(golden, got, 0o666))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("plan file differs from %s (run with -update to accept): -want +got\n%s", golden, d)
-	}
-	back := must.Get(Read(bytes.NewReader(want)))(t)
+	must.Match(t, golden, got)
+	back := must.Get(Load(golden))(t)
 	if d := cmp.Diff(pl, back); d != "" {
 		t.Errorf("read back, -want +got:\n%s", d)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -29,8 +28,6 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // goldenCase is a report and the name of its golden file.
 type goldenCase struct {
@@ -127,7 +124,7 @@ func TestGolden(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
 			must.Do(t, c.write(&b))
-			golden(t, c.name, b.Bytes())
+			must.Match(t, filepath.Join(folder, c.name+".golden"), b.Bytes())
 		})
 	}
 	files := must.Get(os.ReadDir(folder))(t)
@@ -140,19 +137,6 @@ func TestGolden(t *testing.T) {
 
 // folder holds the golden files.
 const folder = "testdata/report"
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join(folder, name+".golden")
-	if *update {
-		must.Do(t, os.WriteFile(path, got, 0o666))
-		return
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // result makes up a result: every third table is cut in halves, pieces go round
 // the devices, and a piece's times follow from its shape alone.

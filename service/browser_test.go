@@ -113,7 +113,7 @@ func TestLivePictures(t *testing.T) {
 				}
 				p.Axe()
 				if !dark {
-					p.Golden(fmt.Sprintf("live-%s-%d", c.name, width), 1000, *update)
+					p.Golden(fmt.Sprintf("live-%s-%d", c.name, width), 1000, *must.Update)
 				}
 			}
 		}

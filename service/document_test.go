@@ -35,7 +35,7 @@ func TestDocumentListsEndpoints(t *testing.T) {
 		return strings.Compare(pathA+a, pathB+b)
 	})
 	table := "| method and path | what it does |\n|---|---|\n" + strings.Join(rows, "\n")
-	if *update {
+	if *must.Update {
 		must.Do(t, marks.Replace(page, "endpoints", []string{table}))
 	}
 	text := must.Get(os.ReadFile(page))(t)

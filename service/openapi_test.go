@@ -3,8 +3,6 @@ package service_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +13,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/service"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // described returns the description of the API, and its schemas, compiled.
 func described(t *testing.T) (api map[string]any, compile func(pointer string) *jsonschema.Schema) {
@@ -36,14 +32,7 @@ func described(t *testing.T) (api map[string]any, compile func(pointer string) *
 // TestOpenAPI holds the description of the API to a golden file, so that a change of the API is seen.
 func TestOpenAPI(t *testing.T) {
 	s := must.Get(service.New(service.Options{Store: broken{}}))(t)
-	const golden = "testdata/openapi.json"
-	if *update {
-		must.Do(t, os.WriteFile(golden, s.OpenAPI(), 0o644))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if !bytes.Equal(s.OpenAPI(), want) {
-		t.Errorf("the description of the API changed: read the difference after go test ./service -update")
-	}
+	must.Match(t, "testdata/openapi.json", s.OpenAPI())
 }
 
 // TestSchemas wants schemas that compile, and operations that say what they need.

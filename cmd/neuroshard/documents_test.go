@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -19,8 +18,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/internal/must"
 )
-
-var update = flag.Bool("update", false, "rewrite the outputs that the documents show")
 
 // documents are the pages whose commands are run.
 var documents = []string{"README.md", "docs/TOUR.md", "docs/TROUBLESHOOTING.md", "docs/OPERATION.md", "docs/MEMORY.md"}
@@ -90,13 +87,7 @@ func TestMemoryPicture(t *testing.T) {
 	}
 	got := fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"500\" height=\"%[1]s\" viewBox=\"0 0 500 %[1]s\"><style>%[2]s svg { background: var(--surface); }</style>%[3]s</svg>\n",
 		svg[1], colours, bytes.Replace(svg[0], []byte(`width="100%"`), []byte(`x="10" width="480"`), 1))
-	if *update {
-		must.Do(t, os.WriteFile(path, got, 0o666))
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is another picture than the page's (make it again: go test ./cmd/neuroshard -run TestMemoryPicture -update)", path)
-	}
+	must.Match(t, path, got)
 }
 
 // TestServiceOfTheTour starts the server as the tour does, at a free port, and sends the
@@ -188,12 +179,12 @@ func runDocument(t *testing.T, name string, by ...string) {
 		}
 		fresh = append(append(fresh, lines[copied:c.from]...), refresh(want, got)...)
 		copied = c.to
-		if !*update && !agreement(c.by)(want, got) {
+		if !*must.Update && !agreement(c.by)(want, got) {
 			t.Errorf("%s:%d: neuroshard %s: got\n%s\nwant\n%s\n(rewrite it: go test ./cmd/neuroshard -run TestDocuments -update)",
 				name, c.line+1, strings.Join(c.args, " "), strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if *update && !t.Failed() {
+	if *must.Update && !t.Failed() {
 		fresh = append(fresh, lines[copied:]...)
 		must.Do(t, os.WriteFile(page, []byte(strings.Join(fresh, "\n")), 0o666))
 	}

@@ -1,7 +1,8 @@
-// Package must stops a test at an error that the test does not expect:
+// Package must stops a test at an error that the test does not expect, and holds texts to golden files:
 //
-//	plan := must.Get(plan.Load(name))(t)
+//	pl := must.Get(plan.Load(name))(t)
 //	must.Do(t, f.Close())
+//	must.Match(t, "testdata/plan.json", got)
 package must
 
 // T is a test, a benchmark, a fuzz target or a property.

@@ -2,6 +2,8 @@ package must_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -25,5 +27,24 @@ func TestMust(t *testing.T) {
 	must.Do(&s, failed)
 	if must.Do(&s, nil); len(s.why) != 2 || s.why[0] != failed || s.why[1] != failed {
 		t.Errorf("got stopped by %v, want the error twice", s.why)
+	}
+}
+
+// failed is a test that notes whether it failed.
+type failed struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failed) Errorf(string, ...any) { f.failed = true }
+
+func TestMatch(t *testing.T) {
+	golden := filepath.Join(t.TempDir(), "golden")
+	must.Do(t, os.WriteFile(golden, []byte("a\n"), 0o666))
+	for _, text := range []string{"a\n", "b\n"} {
+		f := failed{TB: t}
+		if must.Match(&f, golden, []byte(text)); f.failed != (text == "b\n") && !*must.Update {
+			t.Errorf("%q: failed is %v", text, f.failed)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -26,8 +25,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // small is the options of a worker that takes almost nothing.
 func small() Options { return Options{Threads: 2, Memory: 64 * unit.MiB, IndexMemory: unit.MiB} }
@@ -90,14 +87,7 @@ func TestConversation(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, Serve(t.Context(), bytes.NewReader(requests), &out, opt))
 	masked := mask(out.String())
-	golden := "testdata/responses.golden"
-	if *update {
-		must.Do(t, os.WriteFile(golden, []byte(masked), 0o644))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if diff := cmp.Diff(string(want), masked); diff != "" {
-		t.Errorf("responses (-want +got):\n%s", diff)
-	}
+	must.Match(t, "testdata/responses.golden", []byte(masked))
 }
 
 // TestRefusals: every wrong request has its code and says what is wrong.

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +21,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func span(start, end int64) problem.Range { return problem.Range{Start: start, End: end} }
 
@@ -89,19 +85,6 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 	return p, pl
 }
 
-// golden compares an output with its file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(path, got, 0o666))
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if d := gocmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (run with -update to accept): -want +got\n%s", name, d)
-	}
-}
-
 func exported(t must.T, pl *plan.Plan, opt Options) []byte {
 	var b bytes.Buffer
 	must.Do(t, TorchRec(&b, pl, opt))
@@ -110,7 +93,7 @@ func exported(t must.T, pl *plan.Plan, opt Options) []byte {
 
 func TestGolden(t *testing.T) {
 	_, pl := everyKind(t)
-	golden(t, "torchrec.json", exported(t, pl, Options{}))
+	must.Match(t, "testdata/torchrec.json", exported(t, pl, Options{}))
 	var b bytes.Buffer
 	pl.Tables = slices.DeleteFunc(pl.Tables, func(t plan.Table) bool {
 		return t.Name == "item" || t.Name == "far" || t.Name == "near" || t.Name == "grid"
@@ -122,10 +105,10 @@ func TestGolden(t *testing.T) {
 	}})
 	pl.Tables[0].IndexDedup = true
 	must.Do(t, HugeCTR(&b, pl, Options{}))
-	golden(t, "hugectr.json", b.Bytes())
+	must.Match(t, "testdata/hugectr.json", b.Bytes())
 	b.Reset()
 	must.Do(t, HugeCTR(&b, pl, Options{Python: true}))
-	golden(t, "hugectr.py", b.Bytes())
+	must.Match(t, "testdata/hugectr.py", b.Bytes())
 	entries := must.Get(os.ReadDir("testdata"))(t)
 	for _, e := range entries {
 		if !slices.Contains([]string{"torchrec.json", "hugectr.json", "hugectr.py", "serialized.json", "serialize.py", "operators.json", "fuzz", "rapid"}, e.Name()) {

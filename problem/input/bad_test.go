@@ -2,20 +2,14 @@ package input
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/neuroshard/neuroshard/internal/must"
 	"github.com/neuroshard/neuroshard/problem"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // inTables wraps the JSON of tables into a file.
 func inTables(tables string) string {
@@ -345,18 +339,5 @@ func TestBadInputs(t *testing.T) {
 	for _, c := range badTopologies {
 		show("topology", c.name, badTopologyErrors(t, c.name, c.content))
 	}
-	compareGolden(t, "bad.golden", got.String())
-}
-
-// compareGolden compares errors with a file of testdata, or rewrites that.
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	golden := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("errors (-want +got), rewrite with -update:\n%s", diff)
-	}
+	must.Match(t, "testdata/bad.golden", []byte(got.String()))
 }

@@ -229,7 +229,7 @@ func TestBadScenarios(t *testing.T) {
 			t.Errorf("%q: the schema takes what the parser refuses: %s", c.name, c.content)
 		}
 	}
-	compareGolden(t, "bad_scenarios.golden", got.String())
+	must.Match(t, "testdata/bad_scenarios.golden", []byte(got.String()))
 }
 
 // TestScenarioBegins: the first key tells a scenario from the project's own format.

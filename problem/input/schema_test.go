@@ -179,7 +179,7 @@ func TestSchemaFollowsFields(t *testing.T) {
 		if bytes.Equal(out.Bytes(), text) {
 			return
 		}
-		if !*update {
+		if !*must.Update {
 			t.Errorf("%s does not follow the fields: rewrite it with -update", path)
 		} else if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func TestDocumentFollowsFields(t *testing.T) {
 		row(f, problem.InConstraints)
 	}
 	for name, want := range map[string]string{"fields of tables": tables, "fields of clusters": rows(clusterFields), "fields of dense parts": rows(denseFields), "fields of stacks": rows(stackFields)} {
-		if *update {
+		if *must.Update {
 			must.Do(t, marks.Replace(page, name, []string{want}))
 		}
 		text := must.Get(os.ReadFile(page))(t)

@@ -434,7 +434,7 @@ func TestPictures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := b.Open(t, onDisk(t, stored(t, c.document)), c.view)
-			p.Golden(c.name, 1600, *update)
+			p.Golden(c.name, 1600, *must.Update)
 		})
 	}
 }
@@ -490,7 +490,7 @@ func TestReadmePicture(t *testing.T) {
 		return shown.length === busy.length && busy.every((v, i) => Math.abs(shown[i] - v) < 0.006);
 	})()`)
 	got := p.Picture(1330)
-	if *update {
+	if *must.Update {
 		var b bytes.Buffer
 		must.Do(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, got))
 		if b.Len() > 200_000 {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,8 +24,6 @@ import (
 	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // one returns the document of one plan.
 func one(tb testing.TB, in page.Input) *page.Document {
@@ -79,7 +76,7 @@ func TestDocuments(t *testing.T) {
 		names = append(names, c.name+".json")
 		t.Run(c.name, func(t *testing.T) {
 			text := must.Get(json.MarshalIndent(c.document, "", " "))(t)
-			golden(t, c.name+".json", append(text, '\n'))
+			must.Match(t, filepath.Join("testdata", c.name+".json"), append(text, '\n'))
 			checkPage(t, c.document)
 		})
 	}
@@ -88,19 +85,6 @@ func TestDocuments(t *testing.T) {
 		if !f.IsDir() && !slices.Contains(names, f.Name()) {
 			t.Errorf("testdata/%s belongs to no case", f.Name())
 		}
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(path, got, 0o666))
-		return
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
 
