@@ -43,13 +43,11 @@ type Usage struct {
 	scale float64
 	// sum is the sum of the shares p_j, which is 1 except for rounding.
 	sum float64
-	// highest is the highest class that has at least half a row, or -1 if none has.
-	highest int
 }
 
 // NewUsage returns the usage of a table with the given counts.
 func NewUsage(c access.Counts) Usage {
-	u := Usage{counts: c, highest: c.Highest()}
+	u := Usage{counts: c}
 	for _, share := range c.Reuse {
 		u.sum += share
 	}

@@ -26,8 +26,8 @@ import (
 // numbers in 8-bit passes, and run-length encoded; then each distinct row
 // gathers the gradients of its bags and is updated once, with its optimizer
 // state. So the lookups set the time of sorting and of gradient reads, and the distinct
-// rows set the row traffic. The update takes at least the time of the walk through the
-// uses of the most used row.
+// rows set the row traffic. A warp updates a row; whole blocks of warps share a row that is used
+// often.
 //
 // Rows in the memory of a host take the time of their operator in HBM, and the time of
 // the bytes that cross the link between device and host. Each device of a host has a link
@@ -55,9 +55,10 @@ type Device struct {
 // Rates are the speeds and sizes of a device that its compute times depend on.
 type Rates struct {
 	// Stream and L2 are the bandwidths of streaming through the memory and of the cache,
-	// in bytes a millisecond; Issue is the time of all multiprocessors, in ns of one of them a
-	// millisecond.
-	Stream, L2, Issue float64
+	// in bytes a millisecond; Gather, Update and Sort are those of memory in the forward, in the
+	// update of rows and in the passes of the sort. Issue is the time of all multiprocessors, in ns
+	// of one of them a millisecond.
+	Stream, Gather, Update, Sort, L2, Issue float64
 	// Cache is the bytes of the last-level cache that hold rows, Granule the bytes of a
 	// memory transfer, and RowOverhead those that each row in memory costs in addition
 	// (hardware.Profile.RowOverhead).
@@ -66,10 +67,11 @@ type Rates struct {
 
 // NewDevice returns the simulated device of a profile.
 func NewDevice(p hardware.Profile) Device {
+	stream := p.HBMGBps * p.HBMEfficiency * 1e6
 	return Device{
 		profile: p,
 		Rates: Rates{
-			Stream:      p.HBMGBps * p.HBMEfficiency * 1e6,
+			Stream: stream, Gather: gatherShare * stream, Update: updateShare * stream, Sort: sortShare * stream,
 			L2:          p.L2GBps * 1e6,
 			Issue:       float64(p.SMs) * 1e6,
 			Cache:       CacheShare * float64(p.L2),
@@ -286,14 +288,12 @@ type work struct {
 	memory, cache, nanos             float64
 	memoryBack, cacheBack, nanosBack float64
 	lookups, unique, rows, bags      float64
-	highest                          int
 }
 
 // start prepares w for an operator with the given number of tables with lookups, where
 // the widest table has widest columns.
 func (w *work) start(tables, widest int) {
 	w.tables, w.widest = tables, widest
-	w.highest = -1
 }
 
 // add adds a table with lookups.
@@ -308,9 +308,10 @@ func (w *work) add(t part) {
 	if w.weighted {
 		rest += n * LookupWeightBytes
 	}
-	w.memory += t.Misses(w.room(t.dim)/row)*rowInMemory + rest
+	misses := t.Misses(w.room(t.dim) / row)
+	w.memory += misses*rowInMemory + rest
 	w.cache += n*row + rest
-	nanos, nanosBack := w.issue(t, bags)
+	nanos, nanosBack := w.issue(t, bags, misses)
 	w.nanos += nanos
 	w.nanosBack += nanosBack
 
@@ -322,7 +323,6 @@ func (w *work) add(t part) {
 	w.unique += unique
 	w.rows += t.rows
 	w.bags += bags
-	w.highest = max(w.highest, t.highest)
 }
 
 // gradients returns the bytes of memory of the gradients that lookups read: a vector of their bag
@@ -359,12 +359,12 @@ func (w *work) kernels() Kernels {
 	if w.launch == Eager {
 		fixed, fixedBack = max(fixed, eagerForwardUS), max(fixedBack, eagerBackwardUS)
 	}
-	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.nanos/d.Issue)
+	busy := norm(w.memory/d.Gather, w.cache/d.L2, w.nanos/d.Issue)
 
 	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes)+w.lookups*key+w.unique*(key+RunBytes))/d.Stream +
 		w.bags*d.PrepareNanos(w.pooling)/d.Issue
-	sort := w.lookups*(key+2*sortPasses(w.rows)*(key+BagIDBytes))/(d.Stream*SortShare) + float64(d.SortPlaces(w.lookups, w.cachedRows))
-	update := max(norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.nanosBack/d.Issue), w.longestRun())
+	sort := w.lookups*(key+2*sortPasses(w.rows)*(key+BagIDBytes))/d.Sort + float64(d.SortPlaces(w.lookups, w.cachedRows))
+	update := norm(w.memoryBack/d.Update, w.cacheBack/d.L2, w.nanosBack/d.Issue)
 	k := Kernels{
 		FixedForward: unit.Micros(fixed), Forward: unit.Millis(busy),
 		FixedBackward: unit.Micros(fixedBack), Prepare: unit.Millis(prepare), Sort: unit.Millis(sort), Update: unit.Millis(update),
@@ -381,15 +381,7 @@ func (r *Rates) SortPlaces(lookups, cachedRows float64) unit.Millis {
 	if cachedRows == 0 {
 		return 0
 	}
-	return unit.Millis(lookups * (LocationBytes + 2*sortPasses(cachedRows)*(LocationBytes+BagIDBytes)) / (r.Stream * SortShare))
-}
-
-// longestRun returns the least time, in ms, of the update of the most used row.
-func (w *work) longestRun() float64 {
-	if w.highest < 0 {
-		return 0
-	}
-	return float64(unit.Micros(min(means[w.highest], MaxRun) / RunWarps * GatherStepUS))
+	return unit.Millis(lookups * (LocationBytes + 2*sortPasses(cachedRows)*(LocationBytes+BagIDBytes)) / r.Sort)
 }
 
 // sortPasses returns the 8-bit passes of the radix sort over row numbers that

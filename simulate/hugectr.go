@@ -21,9 +21,8 @@ import (
 // reads and writes rows and optimizer state. Replicas have no such kernel: the dense update has their
 // gradients.
 //
-// A warp waits for an address, and then for a vector, so its step takes the time of a step of
-// FBGEMM's backward, which waits for the same [assumed]. All reads of rows and gradients reach
-// GatherShare [assumed].
+// A warp waits for an address, and then for a vector: the time of a step, and that all reads of rows
+// and gradients are as fast as those of FBGEMM's forward, are assumed.
 
 const (
 	// addressBytes is the bytes of a lookup's address, which is written and read [read].
@@ -33,6 +32,8 @@ const (
 	// reducedLookups is the number of lookups that a warp adds up. The sum of its last row goes through
 	// memory in fp32 [read].
 	reducedLookups = 32
+	// stepNanos is the time of a step of a warp, in ns of a multiprocessor [assumed].
+	stepNanos = 16.2
 )
 
 // traffic is what a kernel moves: bytes of memory and cache, and ns of a multiprocessor.
@@ -40,14 +41,13 @@ type traffic struct{ memory, cache, nanos float64 }
 
 // gather returns the time of a kernel that reads scattered vectors, in ms.
 func (d *Device) gather(t traffic) float64 {
-	return norm(t.memory/(d.Stream*GatherShare), t.cache/d.L2, t.nanos/d.Issue)
+	return norm(t.memory/d.Gather, t.cache/d.L2, t.nanos/d.Issue)
 }
 
 // HugeCTR returns the times of HugeCTR's kernels for an operator that pools, or for one of replicas.
 func (d Device) HugeCTR(op Op, replicas bool) Kernels {
-	each := d.pooled.Update
 	own := d.WithKernels(hardware.KernelTimes{
-		Row: each, Bag: each, BagPower: 1, Update: each, UpdatePower: 1, Prepare: d.pooled.Prepare,
+		Row: stepNanos, Bag: stepNanos, BagPower: 1, Prepare: d.pooled.Prepare,
 	}, d.apart.KernelTimes)
 	op.Lanes = d.profile.Warp()
 	w, ok := own.work(op)
@@ -68,10 +68,10 @@ func (d Device) HugeCTR(op Op, replicas bool) Kernels {
 		state := d.StateTraffic(w.optimizer, dim)
 		reduce.memory += d.gradients(n, w.batch*cmp.Or(t.Bags, 1), vector) + unique*vector + n*(2*addressBytes+reducedBytes+2*4*dim/reducedLookups)
 		reduce.cache += (n + unique) * vector
-		reduce.nanos += n * steps * each
+		reduce.nanos += n * steps * stepNanos
 		update.memory += unique * (vector + 2*rowInMemory + state)
 		update.cache += unique * (vector + 2*row + state)
-		update.nanos += unique * steps * each
+		update.nanos += unique * steps * stepNanos
 	}
 	busy := d.gather(reduce)
 	if !replicas {

@@ -12,7 +12,7 @@ import (
 // hugectr returns the norms of the forward, of the reduction of gradients and of the update of
 // HugeCTR's kernels: the second implementation of the page.
 func (o refOp) hugectr() (forward, reduce, update float64) {
-	each := 16.2 * o.scale()
+	const each = 16.2
 	var h, z, i [3]float64
 	for _, t := range o.tables {
 		if t.lookups == 0 {
@@ -41,7 +41,7 @@ func (o refOp) hugectr() (forward, reduce, update float64) {
 		z[2] += t.unique * (gradient + 2*up(width, 32) + state)
 		i[2] += t.unique * steps * each
 	}
-	return o.slowest(h[0], .86, z[0], i[0]), o.slowest(h[1], .86, z[1], i[1]), o.slowest(h[2], .86, z[2], i[2])
+	return o.slowest(h[0], .90, z[0], i[0]), o.slowest(h[1], .90, z[1], i[1]), o.slowest(h[2], .90, z[2], i[2])
 }
 
 // used returns the number of tables with lookups.

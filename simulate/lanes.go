@@ -23,8 +23,8 @@ import (
 //
 // Bags that share a warp end together, with the longest of them: a row step counts kappa
 // times, which is the longest length over the mean. In the backward, each distinct row has
-// a group of lanes of its own. There, kappa does not apply; a bag costs the same time whatever its
-// lanes, before indices are sorted.
+// a group of lanes of its own, and an often used row whole blocks of warps. There, kappa does not
+// apply; a bag costs the same time whatever its lanes, before indices are sorted.
 //
 // The wide kernel. If the widest table of an operator has more than 1,024 columns, another
 // forward kernel runs under LanesByWidest, on GPUs with warps of 32 lanes. It gives each
@@ -40,8 +40,10 @@ import (
 const HalvedColumns = 128
 
 const (
-	// halvedFrom is the first use class of often used rows [read].
-	halvedFrom = 6
+	// oftenFrom is the first use class of often used rows, and blockUses the most of a row's uses that
+	// a block of warps takes [read].
+	oftenFrom = 6
+	blockUses = 1024
 	// halvedPower is the power of the share of lanes in that kernel's time [measured: the
 	// median of eight published ratios].
 	halvedPower = 0.76
@@ -57,11 +59,11 @@ func (w *work) room(dim int) float64 {
 }
 
 // issue returns the time of multiprocessors that a table with lookups takes, forward and backward,
-// in ns of one of them.
-func (w *work) issue(t part, bags float64) (forward, backward float64) {
+// in ns of one of them. misses are the row reads that go to memory.
+func (w *work) issue(t part, bags, misses float64) (forward, backward float64) {
 	s := Warps{
-		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted,
-		Pooling: w.pooling, Bags: bags, LengthCV: t.lengthCV, Counts: &t.counts,
+		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted, Half: w.weightBytes == 2,
+		Pooling: w.pooling, Bags: bags, LengthCV: t.lengthCV, Misses: misses, Counts: &t.counts,
 	}
 	return s.Nanos(w.device)
 }
@@ -74,13 +76,16 @@ type Warps struct {
 	// LaneRule and Lanes are as in Op.
 	LaneRule problem.LaneRule
 	Lanes    int
-	// Optimizer, Weighted and Pooling are those of the operator.
-	Optimizer problem.Optimizer
-	Weighted  bool
-	Pooling   problem.Pooling
+	// Optimizer, Weighted and Pooling are those of the operator, and Half says that elements of rows
+	// take two bytes.
+	Optimizer      problem.Optimizer
+	Weighted, Half bool
+	Pooling        problem.Pooling
 	// Bags is the bags of a batch, and LengthCV the coefficient of variation of their
 	// lengths.
 	Bags, LengthCV float64
+	// Misses are the row reads of the forward that go to memory.
+	Misses float64
 	// Counts are the accesses of a batch to the table. They must not change meanwhile.
 	Counts *access.Counts
 }
@@ -103,21 +108,28 @@ func (s *Warps) Nanos(d *Device) (forward, backward float64) {
 	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), lanesOf(&d.profile, s.LaneRule, s.Lanes, s.Dim, s.Widest)
 	k := d.timesOf(s.Pooling)
 	shared := bits.TrailingZeros(uint(warp / lanes))
-	uses := n
+	uses, update := n, k.Update
+	often, blocks := oftenUsed(s.Counts)
 	if warp == 64 && s.Optimizer == problem.RowwiseAdagrad && s.Widest <= HalvedColumns && s.Lanes == 0 {
-		uses -= oftenUsed(s.Counts) * (1 - halvedCost)
+		uses -= often * (1 - halvedCost)
 	}
-	backward = k.Update * (uses + 2*s.Counts.Unique) * rowSteps(s.Dim, lanes) * k.updateShares[shared]
+	if s.Optimizer != problem.SGD {
+		update += k.State
+	}
+	if s.Half {
+		update += k.Rounding
+	}
+	backward = (k.Use*uses + update*s.Counts.Unique + k.Block*blocks) * rowSteps(s.Dim, lanes) * k.updateShares[shared]
 
 	wide := s.Widest > WideColumns && s.LaneRule == problem.LanesByWidest && s.Lanes == 0 && warp == 32
 	if !wide {
 		kappa := hardware.LongestBag(warp/lanes, hardware.LengthFactor*s.LengthCV)
-		return k.Row*n*rowSteps(s.Dim, lanes)*kappa*float64(lanes)/float64(warp) + k.Bag*s.Bags*k.bagShares[shared], backward
+		return (k.Row*n*kappa+k.Miss*s.Misses)*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + k.Bag*s.Bags*k.bagShares[shared], backward
 	}
 	if !s.Weighted && n > LongBags*s.Bags {
 		lanes = d.profile.Lanes(s.Dim)
 	}
-	return k.Row*n*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + k.Bag*s.Bags, backward
+	return (k.Row*n+k.Miss*s.Misses)*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + k.Bag*s.Bags, backward
 }
 
 // kernelTimes is the times of a device's kernels, with the shares of them that parts of a warp take,
@@ -145,18 +157,20 @@ func rowSteps(dim, lanes int) float64 {
 // halvedCost is the time of half the lanes over that of all.
 var halvedCost = math.Pow(.5, halvedPower)
 
-// oftenUsed returns the lookups of rows in the use classes from halvedFrom on.
-func oftenUsed(c *access.Counts) float64 {
+// oftenUsed returns the lookups of rows in the use classes from oftenFrom on, and the blocks that
+// update these rows.
+func oftenUsed(c *access.Counts) (lookups, blocks float64) {
 	sum, often := 0.0, 0.0
 	for j, share := range &c.Reuse {
 		uses := share * means[j]
 		sum += uses
-		if j >= halvedFrom {
+		if j >= oftenFrom {
 			often += uses
+			blocks += share * max(1, means[j]/blockUses)
 		}
 	}
 	if sum == 0 {
-		return 0
+		return 0, 0
 	}
-	return c.Lookups * often / sum
+	return c.Lookups * often / sum, c.Unique * blocks
 }

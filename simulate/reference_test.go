@@ -116,13 +116,13 @@ func (o refOp) compute() (forward, backward float64) {
 	if len(tables) == 0 {
 		return 0, 0
 	}
-	forwardFixed, backwardFixed := .003, .042
+	forwardFixed, backwardFixed := .014, .093
 	if o.eager {
 		forwardFixed, backwardFixed = .020, .100
 	}
 	moving := o.forward(tables, widest)
 	forward = forwardFixed + moving
-	backward = backwardFixed + o.prepare(tables) + math.Max(o.update(tables, widest), o.longestRun(tables))
+	backward = backwardFixed + o.prepare(tables) + o.update(tables, widest)
 	if o.weighted {
 		backward += 1.8 * moving
 	}
@@ -141,18 +141,18 @@ func (o refOp) scale() float64 {
 	if o.warp() == 32 {
 		return 1
 	}
-	return 289 / 2.1 / (7.9 + 55)
+	return 289 / 2.1 / (6.2 + 5.3 + 49)
 }
 
 // bag returns the time of a bag with some lanes: t_bag (G/W)^a.
 func (o refOp) bag(lanes float64) float64 {
 	switch {
 	case o.apart:
-		return o.scale() * 25 * lanes / o.warp()
+		return o.scale() * 18 * lanes / o.warp()
 	case o.warp() == 32:
-		return 55 * math.Pow(lanes/32, .24)
+		return 49 * math.Pow(lanes/32, .20)
 	}
-	return o.scale() * 55 * lanes / 64
+	return o.scale() * 49 * lanes / 64
 }
 
 // lanes returns G of a table in an operator by the kernels that share a warp among bags.
@@ -180,15 +180,16 @@ func (o refOp) forward(tables []refTable, widest float64) float64 {
 		if o.weighted {
 			rest += 4 * t.lookups
 		}
-		h += refMisses(t, o.room(t, widest, len(tables)))*(up(width, float64(o.device.Granule))+o.overhead()) + rest
+		misses := refMisses(t, o.room(t, widest, len(tables)))
+		h += misses*(up(width, float64(o.device.Granule))+o.overhead()) + rest
 		z += t.lookups*up(width, 32) + rest
-		i += o.forwardIssue(t, bags, widest)
+		i += o.forwardIssue(t, bags, misses, widest)
 	}
-	return o.slowest(h, .86, z, i)
+	return o.slowest(h, .90, z, i)
 }
 
 // overhead returns o.
-func (o refOp) overhead() float64 { return 119 * float64(o.device.Granule) / 64 }
+func (o refOp) overhead() float64 { return 82 * float64(o.device.Granule) / 64 }
 
 // room returns X.
 func (o refOp) room(t refTable, widest float64, tables int) float64 {
@@ -197,18 +198,18 @@ func (o refOp) room(t refTable, widest float64, tables int) float64 {
 }
 
 // forwardIssue returns a table's part of I.
-func (o refOp) forwardIssue(t refTable, bags, widest float64) float64 {
-	row, warp := 7.9*o.scale(), o.warp()
+func (o refOp) forwardIssue(t refTable, bags, misses, widest float64) float64 {
+	warp := o.warp()
 	if warp == 32 && widest > 1024 && !o.ownLanes { // the other kernel: a warp for each bag
 		lanes := warp
 		if !o.weighted && t.lookups > 8*bags {
 			lanes = refLanes(warp, t.dim)
 		}
-		return t.lookups*math.Ceil(t.dim/(4*lanes))*row*lanes/warp + bags*o.bag(warp)
+		return o.scale()*(t.lookups*6.2+misses*5.3)*math.Ceil(t.dim/(4*lanes))*lanes/warp + bags*o.bag(warp)
 	}
 	lanes := o.lanes(t, widest)
-	steps := t.lookups * math.Ceil(t.dim/(4*lanes))
-	return steps*row*refLongest(warp/lanes, t.lengthCV)*lanes/warp + bags*o.bag(lanes)
+	rows := t.lookups*6.2*refLongest(warp/lanes, t.lengthCV) + misses*5.3
+	return o.scale()*rows*math.Ceil(t.dim/(4*lanes))*lanes/warp + bags*o.bag(lanes)
 }
 
 // update returns the norm of the backward.
@@ -232,9 +233,20 @@ func (o refOp) update(tables []refTable, widest float64) float64 {
 			}
 			lookups *= 1 - often + often*math.Pow(.5, .76)
 		}
-		i += 16.2 * o.scale() * (lookups + 2*t.unique) * math.Ceil(t.dim/(4*lanes)) * math.Pow(lanes/o.warp(), .74)
+		row := 42.0
+		if o.optimizer != "sgd" {
+			row += 35.8
+		}
+		if o.weight == 2 {
+			row += 21
+		}
+		blocks := 0.0
+		for j := 6; j < 17; j++ {
+			blocks += t.unique * t.reuse[j] * math.Max(1, refUses(j)/1024)
+		}
+		i += o.scale() * (4.7*lookups + row*t.unique + 3810*blocks) * math.Ceil(t.dim/(4*lanes)) * math.Pow(lanes/o.warp(), .87)
 	}
-	return o.slowest(h, .60, z, i)
+	return o.slowest(h, .74, z, i)
 }
 
 // refPasses returns the passes of a radix sort whose keys are the numbers of rows.
@@ -256,21 +268,8 @@ func (o refOp) prepare(tables []refTable) float64 {
 	if o.cached > 0 {
 		sorted += n * (4 + 2*refPasses(o.cached)*(4+4))
 	}
-	return sorted/(.68*o.stream()) + (n*(3*o.index+4)+unique*(o.index+12))/o.stream() +
-		22*o.scale()*bags/(float64(o.device.SMs)*1e6)
-}
-
-// longestRun returns t_run.
-func (o refOp) longestRun(tables []refTable) float64 {
-	highest := 0.0
-	for _, t := range tables {
-		for j, p := range t.reuse {
-			if t.unique*p >= .5 {
-				highest = math.Max(highest, refUses(j))
-			}
-		}
-	}
-	return math.Min(highest, 1024) / 16 * .0005
+	return sorted/(.42*o.stream()) + (n*(3*o.index+4)+unique*(o.index+12))/o.stream() +
+		10.3*o.scale()*bags/(float64(o.device.SMs)*1e6)
 }
 
 // refOf returns the operator in the symbols of the page.

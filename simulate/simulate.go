@@ -30,20 +30,20 @@ const (
 	Source = "simulated"
 	// ModelVersion is the version of the formulas and constants. It changes
 	// whenever a time does.
-	ModelVersion = "4"
+	ModelVersion = "5"
 )
 
 // The constants of the compute model. The word in brackets says how each is
 // known: read in a source's code, fitted to measurements, measured, recalled, assumed. Package
 // bound takes them from here.
 const (
-	// GatherShare is the share of the streaming bandwidth that reading scattered
-	// rows reaches in the forward [fitted, A100 rows].
-	GatherShare = 0.86
-	// UpdateShare is the same for the row updates of the backward [fitted to little].
-	UpdateShare = 0.60
-	// SortShare is the same for the passes of the radix sort [recalled].
-	SortShare = 0.68
+	// gatherShare is the share of the streaming bandwidth that reading scattered
+	// rows reaches in the forward [fitted].
+	gatherShare = 0.90
+	// updateShare is the same for the row updates of the backward [fitted].
+	updateShare = 0.74
+	// sortShare is the same for the passes of the radix sort [fitted].
+	sortShare = 0.42
 	// CacheShare is the share of the last-level cache that holds rows [read: the DLRM
 	// performance model].
 	CacheShare = 0.9
@@ -51,18 +51,9 @@ const (
 	// weights, over the time of the forward [measured: the median on an H200 where a bag has a
 	// whole warp].
 	WeightedShare = 1.8
-	// ForwardFixedUS and BackwardFixedUS are the fixed times of an operator in us: 3 us
-	// for each kernel, one kernel forward and 14 backward [assumed; the number read in
-	// the code].
-	ForwardFixedUS  = 3.0
-	BackwardFixedUS = 42.0
-	// MaxRun, RunWarps and GatherStepUS give the time of the update of a row that many
-	// bags use. One block updates the row, and its warps walk through the uses: at most
-	// MaxRun uses, RunWarps at a time, GatherStepUS us each [the least that backwards of an H200
-	// leave for it; the sizes read in the code of the kernels].
-	MaxRun       = 1024
-	RunWarps     = 16
-	GatherStepUS = 0.5
+	// ForwardFixedUS and BackwardFixedUS are the fixed times of an operator in us [fitted].
+	ForwardFixedUS  = 14.0
+	BackwardFixedUS = 93.0
 	// TauLimit bounds the time tau of the cache model, in batches: a row that was
 	// touched within that time is still cached.
 	TauLimit = 1000

@@ -26,7 +26,7 @@ import (
 
 // Version names the meaning of Vector and Scalars. A model that was trained on
 // another version cannot be used.
-const Version = "physical-3"
+const Version = "physical-4"
 
 // Lanes is the lane class of a fused operator: how its kernels choose the lanes that work
 // on a bag. The widest slice of the operator decides the class, so one wide slice can slow
@@ -144,7 +144,7 @@ const Width = 40 + LaneClasses + access.Classes
 // Constants of the fused kernels: byte counts read in FBGEMM's source (docs/SIMULATED.md).
 const (
 	sectorBytes = 32
-	sortedBytes = 60 // a lookup's share of index handling and a two-pass sort
+	sortedBytes = 160 // a lookup's share of index handling and a two-pass sort, as bytes of a stream
 )
 
 // Vector writes the features of a shard of dim columns of table t into dst
@@ -166,7 +166,6 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	moved := granule + hw.RowOverhead()
 	gradient := ceilTo(width*problem.OutputBytes, sectorBytes)
 	bags := float64(op.Batch) * t.Bags
-	work := t.issued(hw, op, dim, lanes, bags)
 	state := stateBytes(op.Optimizer, width, float64(hw.Granule))
 	l2 := float64(hw.L2)
 	memory := hw.HBMGBps * hw.HBMEfficiency * 1e6 // bytes per ms
@@ -176,6 +175,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	resident := math.Min(1, l2/(unique*sector))
 	gradientResident := math.Min(1, l2/(bags*gradient))
 	misses := t.misses(l2 / sector)
+	work := t.issued(hw, op, dim, lanes, bags, misses)
 	metadata := (n + bags) * problem.IndexBytes
 	if op.Weighted {
 		metadata += 4 * n
@@ -277,16 +277,18 @@ type issued struct {
 // that give often used rows half of it. [measured on AMD's GPUs]
 const (
 	halfExponent = 0.76
-	// hotClass is the first use-count class of rows that one kernel block works on alone.
-	hotClass = 6
+	// hotClass is the first use-count class of rows that whole kernel blocks work on, and blockUses the
+	// most uses that a block takes.
+	hotClass  = 6
+	blockUses = 1024
 	// manyLookups is the mean bag length above which kernels for wide operators give a bag
 	// the lanes of its table.
 	manyLookups = 8
 )
 
 // issued returns the times of a shard of dim columns, in an operator of the given lane
-// class, with that number of bags.
-func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lanes Lanes, bags float64) issued {
+// class, with that number of bags and of row reads that go to memory.
+func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lanes Lanes, bags, misses float64) issued {
 	times := hw.KernelTimes(t.Pooling != problem.PoolingNone)
 	warp := float64(hw.Warp())
 	forward, backward := warp, warp
@@ -308,28 +310,37 @@ func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lane
 		w.bags *= math.Pow(forward/warp, times.BagPower)
 		w.longest = hardware.LongestBag(int(warp/forward), hardware.LengthFactor*t.LengthCV)
 	}
-	w.rows = t.Counts.Lookups * w.steps * times.Row * w.longest * forward / warp
-	lookups := t.Counts.Lookups
+	w.rows = (t.Counts.Lookups*times.Row*w.longest + misses*times.Miss) * w.steps * forward / warp
+	lookups, update := t.Counts.Lookups, times.Update
+	hot, blocks := t.hotUses()
 	if warp != subWarps && op.Optimizer == problem.RowwiseAdagrad && lanes != LanesWide {
-		lookups -= t.hotLookups() * (1 - math.Pow(.5, halfExponent))
+		lookups -= hot * (1 - math.Pow(.5, halfExponent))
 	}
-	w.backward = times.Update * (lookups + 2*t.Counts.Unique) * steps(backward) * math.Pow(backward/warp, times.UpdatePower)
+	if op.Optimizer != problem.SGD {
+		update += times.State
+	}
+	if op.Precision.Bytes() == 2 {
+		update += times.Rounding
+	}
+	w.backward = (times.Use*lookups + update*t.Counts.Unique + times.Block*blocks) * steps(backward) * math.Pow(backward/warp, times.UpdatePower)
 	return w
 }
 
-// hotLookups returns the number of lookups of rows of class hotClass and above.
-func (t *Table) hotLookups() float64 {
+// hotUses returns the number of lookups of rows of class hotClass and above, and of the blocks that
+// work on these rows.
+func (t *Table) hotUses() (lookups, blocks float64) {
 	hot, all := 0.0, 0.0
 	for j, share := range t.Counts.Reuse {
 		uses := share * access.ClassMean(j)
 		if all += uses; j >= hotClass {
 			hot += uses
+			blocks += share * max(1, access.ClassMean(j)/blockUses)
 		}
 	}
 	if all == 0 {
-		return 0
+		return 0, 0
 	}
-	return t.Counts.Lookups * hot / all
+	return t.Counts.Lookups * hot / all, t.Counts.Unique * blocks
 }
 
 // waves returns the number of tables that the device works on at the same time, if each bag

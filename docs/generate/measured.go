@@ -61,23 +61,54 @@ func (m *measurements) rowOf(what, pass, fitted string, points []point) row {
 	return r
 }
 
+// single returns the times of one table without weights.
+func (m *measurements) single() (points []point) {
+	for _, mode := range modes() {
+		if !mode.weighted {
+			points = append(points, m.anchors.points(mode)...)
+		}
+	}
+	return points
+}
+
+// plainGroups returns the groups of kernels without weights: those with Adam, or all others.
+func (m *measurements) plainGroups(kernels string, adam bool) []point {
+	return slices.DeleteFunc(slices.Clone(m.groups[kernels]), func(p point) bool {
+		return p.op.Weighted || (p.op.Optimizer == problem.Adam) != adam
+	})
+}
+
+// fitGroups returns FBGEMM's groups without weights and Adam: every second one, by which the backward is
+// fitted, and the others.
+func (m *measurements) fitGroups() (fitted, others []point) {
+	for i, p := range m.plainGroups(fbgemm, false) {
+		if i%2 == 0 {
+			fitted = append(fitted, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return fitted, others
+}
+
 // ownTable returns the table in Markdown.
 func ownTable(folder string) string {
 	m := readAll(folder)
-	plain := slices.DeleteFunc(slices.Clone(m.groups[fbgemm]), func(p point) bool { return p.op.Weighted })
-	var anchors []point
-	for _, mode := range modes() {
-		if !mode.weighted {
-			anchors = append(anchors, m.anchors.points(mode)...)
-		}
-	}
+	fitted, others := m.fitGroups()
 	rows := []row{planRow(folder)}
 	for _, pass := range passes() {
 		rows = append(rows,
 			m.rowOf("eight equal tables, alone and beside a wide one", pass, "yes", m.lanes.fitPoints()),
-			m.rowOf("one table", pass, "no", anchors),
-			m.rowOf("groups without Adam", pass, "no", ofAdam(plain, false)),
-			m.rowOf("groups with Adam", pass, "no", ofAdam(plain, true)),
+			m.rowOf("one table", pass, "yes", m.single()))
+		if pass == forwardPass {
+			rows = append(rows, m.rowOf("groups without Adam", pass, "no", m.plainGroups(fbgemm, false)))
+		} else {
+			rows = append(rows,
+				m.rowOf("every second group without Adam", pass, "yes", fitted),
+				m.rowOf("the other groups without Adam", pass, "no", others))
+		}
+		rows = append(rows,
+			m.rowOf("groups with Adam", pass, "no", m.plainGroups(fbgemm, true)),
 			m.rowOf("groups, the worker's Triton kernels", pass, "no", m.groups[triton]))
 	}
 	var b strings.Builder
@@ -86,9 +117,4 @@ func ownTable(folder string) string {
 		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, stats.Median(r.ratios), stats.Quantile(r.ratios, .05), stats.Quantile(r.ratios, .95), r.tau)
 	}
 	return b.String()
-}
-
-// ofAdam returns the points of operators with Adam, or those of all others.
-func ofAdam(points []point, adam bool) []point {
-	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return (p.op.Optimizer == problem.Adam) != adam })
 }

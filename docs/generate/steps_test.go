@@ -7,7 +7,7 @@ import (
 	"github.com/neuroshard/neuroshard/step"
 )
 
-// The fixed times of HugeCTR's stacks are what the fit gives, rounded to 0.01 ms.
+// The fixed times of HugeCTR's stacks are what the fit gives, rounded to 0.005 ms.
 func TestFixedIsFitted(t *testing.T) {
 	fits := map[string][]*system{}
 	for _, s := range mlperfSystems() {

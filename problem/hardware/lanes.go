@@ -33,15 +33,17 @@ func (p Profile) Lanes(width int) int {
 // clock: one set fits GPUs whose clocks differ by a quarter, so waiting for memory and cache sets
 // them more than instructions do [fitted].
 type KernelTimes struct {
-	// Row is for each step over one row in the forward, of four columns a lane: a part of a
-	// warp takes its share of Row.
-	Row float64
+	// Row is for each step over one row in the forward, of four columns a lane, and Miss more
+	// for a row that comes from memory: a part of a warp takes its share of both.
+	Row, Miss float64
 	// Bag is for each bag in the forward: its offsets and its pooled vector. A share s of a
 	// warp takes s^BagPower of it.
 	Bag, BagPower float64
-	// Update is for each step over one row in the backward, for each use and twice for each
-	// distinct row. A share s of a warp takes s^UpdatePower of it.
-	Update, UpdatePower float64
+	// The backward takes these times for each step over one row: Use for each use, and Update for
+	// each distinct row; State more if its optimizer keeps state, and Rounding more if the row
+	// has elements of two bytes, which are rounded at random; and Block for each block of 1,024 uses, or of what there
+	// are, of a row that is used more than 32 times. A share s of a warp takes s^UpdatePower of all.
+	Use, Update, State, Rounding, Block, UpdatePower float64
 	// Prepare is for each bag in the backward, before indices are sorted. It does not depend
 	// on lanes.
 	Prepare float64
@@ -49,10 +51,11 @@ type KernelTimes struct {
 
 // The times of KernelTimes (docs/SIMULATED.md says how they are known).
 const (
-	rowNanos, updateNanos, updatePower = 7.9, 16.2, .74
+	rowNanos, missNanos                                                       = 6.2, 5.3
+	useNanos, updateNanos, stateNanos, roundingNanos, blockNanos, updatePower = 4.7, 42.0, 35.8, 21.0, 3810, .87
 	// Names that end in Pooled are of kernels that pool rows, those in Apart of kernels that do not.
-	bagNanosPooled, bagPowerPooled, prepareNanosPooled = 55, .24, 22
-	bagNanosApart                                      = 25
+	bagNanosPooled, bagPowerPooled, prepareNanosPooled = 49, .20, 10.3
+	bagNanosApart                                      = 18
 	// oneLookupNanos64 is the time of a warp of 64 lanes that reads a bag with one row.
 	oneLookupNanos64 = 289 / 2.1
 )
@@ -63,10 +66,10 @@ const (
 const LengthFactor = 2.9
 
 // overheadBytes is the RowOverhead of memory with transfers of 64 bytes [fitted].
-const overheadBytes = 119
+const overheadBytes = 82
 
 // RowOverhead returns the bytes of memory bandwidth that reading or writing a row costs beside
-// the row itself, because rows lie apart: nearly two transfers. [fitted with transfers of 64 bytes;
+// the row itself, because rows lie apart. [fitted with transfers of 64 bytes;
 // with 32, in proportion, published steps of three older GPUs fit better than with all of it]
 func (p Profile) RowOverhead() float64 { return overheadBytes * float64(p.Granule) / 64 }
 
@@ -75,8 +78,8 @@ func (p Profile) RowOverhead() float64 { return overheadBytes * float64(p.Granul
 // time, and half the lanes take half the time of a bag [measured].
 func (p Profile) KernelTimes(pooled bool) KernelTimes {
 	t := KernelTimes{
-		Row: rowNanos, Bag: bagNanosApart, BagPower: 1,
-		Update: updateNanos, UpdatePower: updatePower,
+		Row: rowNanos, Miss: missNanos, Bag: bagNanosApart, BagPower: 1,
+		Use: useNanos, Update: updateNanos, State: stateNanos, Rounding: roundingNanos, Block: blockNanos, UpdatePower: updatePower,
 	}
 	if pooled {
 		t.Bag, t.BagPower, t.Prepare = bagNanosPooled, bagPowerPooled, prepareNanosPooled
@@ -84,11 +87,10 @@ func (p Profile) KernelTimes(pooled bool) KernelTimes {
 	if p.Warp() == 32 {
 		return t
 	}
-	const scale = oneLookupNanos64 / (rowNanos + bagNanosPooled)
-	t.Row *= scale
-	t.Bag *= scale
-	t.Update *= scale
-	t.Prepare *= scale
+	const scale = oneLookupNanos64 / (rowNanos + missNanos + bagNanosPooled)
+	for _, each := range []*float64{&t.Row, &t.Miss, &t.Bag, &t.Use, &t.Update, &t.State, &t.Rounding, &t.Block, &t.Prepare} {
+		*each *= scale
+	}
 	t.BagPower = 1
 	return t
 }

@@ -39,7 +39,10 @@ func TestKernelTimes(t *testing.T) {
 		}
 		amd := hardware.Profile{WarpLanes: 64}.KernelTimes(pooled)
 		scale := amd.Row / nvidia.Row
-		for _, c := range [][2]float64{{amd.Bag, nvidia.Bag}, {amd.Update, nvidia.Update}, {amd.Prepare, nvidia.Prepare}} {
+		for _, c := range [][2]float64{
+			{amd.Miss, nvidia.Miss}, {amd.Bag, nvidia.Bag}, {amd.Use, nvidia.Use}, {amd.Update, nvidia.Update}, {amd.State, nvidia.State},
+			{amd.Rounding, nvidia.Rounding}, {amd.Block, nvidia.Block}, {amd.Prepare, nvidia.Prepare},
+		} {
 			if math.Abs(c[0]-scale*c[1]) > 1e-12*c[0] {
 				t.Errorf("pooled %v: got %v of 64 lanes for %v of 32, want a ratio of %v", pooled, c[0], c[1], scale)
 			}
@@ -47,7 +50,7 @@ func TestKernelTimes(t *testing.T) {
 		if amd.BagPower != 1 || amd.UpdatePower != nvidia.UpdatePower {
 			t.Errorf("pooled %v, 64 lanes: got powers %v and %v of a part of a warp, want 1 and %v", pooled, amd.BagPower, amd.UpdatePower, nvidia.UpdatePower)
 		}
-		if one := amd.Row + amd.Bag; pooled && math.Abs(one-289/2.1) > 1e-9 {
+		if one := amd.Row + amd.Miss + amd.Bag; pooled && math.Abs(one-289/2.1) > 1e-9 {
 			t.Errorf("64 lanes: got %v ns for a bag with one row, want 289 cycles of 2.1 GHz", one)
 		}
 	}

@@ -75,25 +75,25 @@ type issuing struct {
 func newIssuing(d *simulate.Device, p *problem.Problem, i int, c access.Counts) issuing {
 	t, o := &p.Tables[i], p.Operation(i)
 	return issuing{d, simulate.Warps{
-		LaneRule: o.LaneRule, Optimizer: o.Optimizer, Weighted: o.Weighted, Pooling: t.Pooling,
+		LaneRule: o.LaneRule, Optimizer: o.Optimizer, Weighted: o.Weighted, Half: o.Precision.Bytes() == 2, Pooling: t.Pooling,
 		Bags: float64(p.Batch) * t.Bags(), LengthCV: t.LengthCV(), Counts: &c,
 	}}
 }
 
 // slice returns the times, in ms, forward and backward, of a slice of the given columns in
-// an operator of lane class c.
-func (u *issuing) slice(c *laneClass, columns int) (forward, backward float64) {
-	u.warps.Dim, u.warps.Widest = columns, c.columns
+// an operator of lane class c, with the given misses.
+func (u *issuing) slice(c *laneClass, columns int, misses float64) (forward, backward float64) {
+	u.warps.Dim, u.warps.Widest, u.warps.Misses = columns, c.columns, misses
 	forward, backward = u.warps.Nanos(u.Device)
 	return forward / u.Issue, backward / u.Issue
 }
 
 // wide returns the times of a slice of the given columns, so wide that a whole warp works
 // on a bag, as if a row took the same share of a step for each column.
-func (u *issuing) wide(c *laneClass, columns int) (forward, backward float64) {
+func (u *issuing) wide(c *laneClass, columns int, misses float64) (forward, backward float64) {
 	step := u.Profile().Warp() * simulate.FloatsPerLane // the columns of a step
-	forward, backward = u.slice(c, step)
-	two, twoBack := u.slice(c, 2*step)
+	forward, backward = u.slice(c, step, misses)
+	two, twoBack := u.slice(c, 2*step, misses)
 	more := float64(columns-step) / float64(step)
 	return forward + more*(two-forward), backward + more*(twoBack-backward)
 }

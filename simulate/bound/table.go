@@ -12,12 +12,10 @@ import (
 // table_test.go compares the counts with the simulated device.
 
 // The times of the simulated device, in ms: fixedMS is the fixed time of an operator,
-// forward and backward, forwardFixedMS its part in the forward, and runStepMS the time of one
-// use of the most used row.
+// forward and backward, and forwardFixedMS its part in the forward.
 const (
 	fixedMS        = (simulate.ForwardFixedUS + simulate.BackwardFixedUS) / 1000
 	forwardFixedMS = simulate.ForwardFixedUS / 1000
-	runStepMS      = simulate.GatherStepUS / 1000 / simulate.RunWarps
 )
 
 const (
@@ -51,8 +49,6 @@ type table struct {
 	passes int
 	// sorted is the time of sorting and preparing, in ms, by the number of passes.
 	sorted [maxPasses + 1]float64
-	// run is the time of the walk through the most used row, in ms.
-	run float64
 	// columns is the least pooled columns of a granule. A slice takes bytes for each
 	// granule, and bytesOnce in addition.
 	columns, bytes, bytesOnce float64
@@ -96,10 +92,7 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 	prepare := (n*(3*index+simulate.BagIDBytes)+unique*(index+simulate.RunBytes))/d.Stream +
 		float64(p.Batch)*t.Bags()*d.PrepareNanos(t.Pooling)/d.Issue
 	for k := range s.sorted {
-		s.sorted[k] = prepare + n*(index+2*float64(k)*(index+simulate.BagIDBytes))/(d.Stream*simulate.SortShare)
-	}
-	if h := c.Highest(); h >= 0 {
-		s.run = min(access.ClassMean(h), simulate.MaxRun) * runStepMS
+		s.sorted[k] = prepare + n*(index+2*float64(k)*(index+simulate.BagIDBytes))/d.Sort
 	}
 	w := newWidths(d, p, i, c, lanes)
 	for g := 1; g <= min(s.granules, maxGranules); g++ {
@@ -162,7 +155,7 @@ func (t *table) alone(j, lanes int, weighted bool) float64 {
 	if weighted {
 		forward *= 1 + simulate.WeightedShare
 	}
-	return forward + t.sorted[t.passes] + max(t.run, norm(s.memoryBack, s.cacheBack, s.issueBack[lanes]))
+	return forward + t.sorted[t.passes] + norm(s.memoryBack, s.cacheBack, s.issueBack[lanes])
 }
 
 // widths counts a table's traffic by the width of a slice.
@@ -203,7 +196,7 @@ func (w *widths) slice(granules int) slice {
 	s := w.times(w.once, row, rowInMemory, pooled, w.StateTraffic(w.optimizer, dim), w.bags*pooled)
 	s.granules = float64(granules)
 	for l := range w.lanes {
-		s.issue[l], s.issueBack[l] = w.issuing.slice(&w.lanes[l], granules*problem.ColumnGranule)
+		s.issue[l], s.issueBack[l] = w.issuing.slice(&w.lanes[l], granules*problem.ColumnGranule, w.missed)
 	}
 	return s
 }
@@ -229,7 +222,7 @@ func (w *widths) wide(granules int) slice {
 	s := w.times(w.once, dim*w.element, dim*w.element+w.RowOverhead, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
 	s.granules = float64(granules)
 	for l := range w.lanes {
-		s.issue[l], s.issueBack[l] = w.issuing.wide(&w.lanes[l], granules*problem.ColumnGranule)
+		s.issue[l], s.issueBack[l] = w.issuing.wide(&w.lanes[l], granules*problem.ColumnGranule, w.missed)
 	}
 	return s
 }
@@ -241,9 +234,9 @@ func (w *widths) times(once, row, rowInMemory, pooled, state, vectors float64) s
 	cached := min(1, w.Cache/vectors)
 	gradients := min(w.bags, w.n)*pooled + max(0, w.n-w.bags)*pooled*(1-cached)
 	return slice{
-		memory:     (w.missed*rowInMemory + rest) / (w.Stream * simulate.GatherShare),
+		memory:     (w.missed*rowInMemory + rest) / w.Gather,
 		cache:      (w.n*row + rest) / w.L2,
-		memoryBack: (gradients + w.unique*(2*rowInMemory+state) + w.n*simulate.BagIDBytes) / (w.Stream * simulate.UpdateShare),
+		memoryBack: (gradients + w.unique*(2*rowInMemory+state) + w.n*simulate.BagIDBytes) / w.Update,
 		cacheBack:  (w.n*pooled + w.unique*(2*row+state)) / w.L2,
 	}
 }

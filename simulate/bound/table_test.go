@@ -92,11 +92,9 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 		}
 		k := operator{lanes: lanesOf(lanes, most), passes: sortPasses(total), forwards: lanes[0].forwards}
 		var sum load
-		run := 0.0
 		for i := range tables {
 			l := tables[i].load(&tables[i].slices[slices[i]-1], &k)
 			accumulate(&sum, &l, 1)
-			run = max(run, tables[i].run)
 		}
 		if got, want := sum[bytes], memoryOf(p, group); math.Abs(got-want) > 1e-9*want {
 			t.Fatalf("bytes: got %v, want %v", got, want)
@@ -108,7 +106,7 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 		}
 		profile := &p.Topology.Profile
 		bags := float64(profile.SMs) * 45 * float64(profile.Lanes(math.MaxInt)/profile.Lanes(problem.ColumnGranule))
-		if bags <= float64(p.Batch) && norm(sum[3], sum[4], sum[5]) > run && got < want*(1-1e-7) {
+		if bags <= float64(p.Batch) && got < want*(1-1e-7) {
 			t.Fatalf("one table in flight: got %v ms, want %v", got, want)
 		}
 	})
