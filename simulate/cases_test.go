@@ -22,7 +22,7 @@ func ExampleRunCases() {
 		panic(err)
 	}
 	// Output:
-	// {"source":"simulated","model_version":"4","compute":[{"id":"one table","forward_ms":0.5870084216407845,"backward_ms":1.897083014115103}],"comm":[]}
+	// {"source":"simulated","model_version":"5","compute":[{"id":"one table","forward_ms":0.555762152477604,"backward_ms":1.6443919109040372}],"comm":[]}
 }
 
 const (

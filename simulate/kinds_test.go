@@ -139,7 +139,7 @@ func ExamplePricer_Price_kinds() {
 	}
 	fmt.Println(cost.Cost, Source)
 	// Output:
-	// 0.643 ms simulated
+	// 0.763 ms simulated
 }
 
 // TestBlocksAreTablesOfBlocks: a problem of blocks has the times of blocks, on all devices or those of
