@@ -74,7 +74,7 @@ func SweepFacts(r *sweep.Results) []Fact {
 	case r.Stack != "":
 		add("times", "%s; whole steps under %s", r.Judge(), r.Stack)
 	case r.Judge() == "SIMULATED":
-		add("times", "SIMULATED (± %d %%: %s); of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", simulatedError, simulatedErrorOf)
+		add("times", "SIMULATED (± %d %%: %s); of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", SimulatedError, simulatedErrorOf)
 	default:
 		add("times", "%s; of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", r.Judge())
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/step"
 )
 
@@ -99,5 +100,16 @@ func TestCalibratedErrorBars(t *testing.T) {
 		if want, ok := bars[c.set]; !ok || c.got != want {
 			t.Errorf("%s: got an error bar of %v %%, want %v", c.set, c.got, want)
 		}
+	}
+}
+
+// The error bar of simulated costs is the worst error of the plans that ran, rounded up to 1 %.
+func TestSimulatedError(t *testing.T) {
+	worst := 0.0
+	for _, ratio := range planRow(folder).ratios {
+		worst = max(worst, math.Abs(ratio-1))
+	}
+	if want := int(math.Ceil(100 * worst)); report.SimulatedError != want {
+		t.Errorf("got an error bar of %d %%, want %d", report.SimulatedError, want)
 	}
 }
