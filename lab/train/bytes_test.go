@@ -17,10 +17,10 @@ func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 		t.Skip("this build or processor lacks the instructions that the shipped models were made with")
 	}
 	hw := must.Get(hardware.ByName("a100-80"))(t)
-	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4acecc43af19" {
-		t.Errorf("exchanges in one host: got model %s, want a100-80-4acecc43af19", m.Manifest.ID)
+	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-2c04ad5b43e1" {
+		t.Errorf("exchanges in one host: got model %s, want a100-80-2c04ad5b43e1", m.Manifest.ID)
 	}
-	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-81e1b80deb2c" {
-		t.Errorf("exchanges of all kinds: got model %s, want a100-80-81e1b80deb2c", m.Manifest.ID)
+	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-8d8f4420b78c" {
+		t.Errorf("exchanges of all kinds: got model %s, want a100-80-8d8f4420b78c", m.Manifest.ID)
 	}
 }

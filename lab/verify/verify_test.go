@@ -99,9 +99,9 @@ func ExamplePlan() {
 	}
 	fmt.Printf("plan: %v (predicted %v), %s\n", result.Measured, result.Predicted, result.Provenance.Source)
 	// Output:
-	// device 0: 1 shard, forward 0.0339 ms (predicted 0.0200 ms), backward 0.0935 ms (predicted 0.0800 ms)
-	// device 1: 1 shard, forward 0.469 ms (predicted 0.500 ms), backward 0.968 ms (predicted 1.00 ms)
-	// plan: 1.64 ms (predicted 1.70 ms), simulated
+	// device 0: 1 shard, forward 0.0426 ms (predicted 0.0200 ms), backward 0.133 ms (predicted 0.0800 ms)
+	// device 1: 1 shard, forward 0.479 ms (predicted 0.500 ms), backward 1.15 ms (predicted 1.00 ms)
+	// plan: 1.83 ms (predicted 1.70 ms), simulated
 }
 
 // drawPlan draws a problem with several operations, and a plan of it with column
