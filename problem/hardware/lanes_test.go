@@ -40,8 +40,14 @@ func TestKernelTimes(t *testing.T) {
 		amd := hardware.Profile{WarpLanes: 64}.KernelTimes(pooled)
 		scale := amd.Row / nvidia.Row
 		for _, c := range [][2]float64{
-			{amd.Miss, nvidia.Miss}, {amd.Bag, nvidia.Bag}, {amd.Use, nvidia.Use}, {amd.Update, nvidia.Update}, {amd.State, nvidia.State},
-			{amd.Rounding, nvidia.Rounding}, {amd.Block, nvidia.Block}, {amd.Prepare, nvidia.Prepare},
+			{amd.Miss, nvidia.Miss},
+			{amd.Bag, nvidia.Bag},
+			{amd.Use, nvidia.Use},
+			{amd.Update, nvidia.Update},
+			{amd.State, nvidia.State},
+			{amd.Rounding, nvidia.Rounding},
+			{amd.Block, nvidia.Block},
+			{amd.Prepare, nvidia.Prepare},
 		} {
 			if math.Abs(c[0]-scale*c[1]) > 1e-12*c[0] {
 				t.Errorf("pooled %v: got %v of 64 lanes for %v of 32, want a ratio of %v", pooled, c[0], c[1], scale)

@@ -76,7 +76,7 @@ func TestByHand(t *testing.T) {
 	const n, stream, l2, issue = 1000, 2039 * .894 * 1e6, 2271e6, 108 * 1e6
 	const rest = n*8 + n*8 + n*32
 	const row, miss, bag, use, update, eachBag, overhead = 6.2, 5.3, 49, 4.7, 42.0, 10.3, 82 // ns, and bytes of a row in memory
-	shareBag, share := math.Pow(.25, .20), math.Pow(.25, .87)              // of a warp, forward and backward
+	shareBag, share := math.Pow(.25, .20), math.Pow(.25, .87)                                // of a warp, forward and backward
 	norm := func(a, b, c float64) float64 {
 		return math.Pow(math.Pow(a, 6)+math.Pow(b, 6)+math.Pow(c, 6), 1.0/6)
 	}
