@@ -24,8 +24,8 @@ func TestMeasuredData(t *testing.T) {
 	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 40})
 	exact := must.Get(train.Judge(m, truth, 2))(t)
 	t.Logf("against the data %+v, against the law %+v; exchanges %+v and %+v", report.Compute.All, exact.Compute.All, report.Comm.All, exact.Comm.All)
-	if got := exact.Compute.All; !(got.Mean < 4.2) || !(got.P95 < 12) {
-		t.Errorf("groups against the law: got %+v, want a mean below 4.2 %% and a p95 below 12 %%", got)
+	if got := exact.Compute.All; !(got.Mean < 4.8) || !(got.P95 < 14) {
+		t.Errorf("groups against the law: got %+v, want a mean below 4.8 %% and a p95 below 14 %%", got)
 	}
 	if got := exact.Comm.All; !(got.Mean < 1.5) {
 		t.Errorf("exchanges against the law: got %+v, want a mean below 1.5 %%", got)
@@ -46,8 +46,8 @@ func TestMeasuredData(t *testing.T) {
 	if card.KendallTau != report.Compute.KendallTau || card.Repeated != (modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}) {
 		t.Errorf("got card %+v, want the report's tau and noise", card)
 	}
-	if l := m.Manifest.Compute; !(l.LaunchForwardMS > .002 && l.LaunchForwardMS < .008) || !(l.LaunchBackwardMS > .05 && l.LaunchBackwardMS < .15) {
-		t.Errorf("got fixed costs of %v and %v ms, want about .005 and .1", l.LaunchForwardMS, l.LaunchBackwardMS)
+	if l := m.Manifest.Compute; !(l.LaunchForwardMS > .01 && l.LaunchForwardMS < .02) || !(l.LaunchBackwardMS > .2 && l.LaunchBackwardMS < .3) {
+		t.Errorf("got fixed costs of %v and %v ms, want about .015 and .23", l.LaunchForwardMS, l.LaunchBackwardMS)
 	}
 	if report.Compute.Spread != nil {
 		t.Errorf("got a spread %+v of a single net", report.Compute.Spread)
