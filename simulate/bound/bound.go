@@ -33,11 +33,10 @@
 // widths are rounded up, each slice reads the indices again, bags that share a warp wait for
 // the longest, and the traffic of optimizer state counts. Two operators of a device that run
 // in one lane class with one number of passes count as one, because the norm of a sum is at
-// most the sum of the norms. Two things differ. First, the simulated device divides the
+// most the sum of the norms. One thing differs: the simulated device divides the
 // cache among the tables in flight, min(T_sim, T) and at least one. The bound gives the
-// whole cache to each table, because more room never makes more misses. Second,
-// the update takes the maximum of a norm and the walk through the most used row. The bound takes the
-// norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
+// whole cache to each table, because more room never makes more misses. The backward of a weighted
+// operator also takes simulate.WeightedShare of the norm of the forward.
 //
 // Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
 // prices of the slices. If no device takes longer than u, each slice takes a share of several
