@@ -77,7 +77,7 @@ func inColumns(r *run, exhaustively bool) (s state, err error) {
 		}
 	}
 	if exhaustively && r.most == 0 {
-		tryAll(r, &s)
+		tryAll(r, &s, &columns, true)
 	}
 	return s, nil
 }
@@ -120,7 +120,7 @@ func (r *run) unfilled(s state, none bool) error {
 // if there is no placement: the tables take more bytes than all devices have, whatever
 // their forms, or all placements were tried.
 func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool) {
-	variants := variantsOf(c, f)
+	variants := variantsOf(c, f, false)
 	if _, _, ok := balanced(c, variants, 1); !ok {
 		return nil, true
 	}

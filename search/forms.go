@@ -177,6 +177,11 @@ func hostForms(p *problem.Problem, table int) (choices []problem.Form) {
 	return choices
 }
 
+// hosted reports whether some table may lie in host memory.
+func (f *forms) hosted() bool {
+	return slices.ContainsFunc(f.others(), func(form problem.Form) bool { return form.Tier.OnHost() })
+}
+
 // any reports whether some table may or must take another form than the zero form.
 func (f *forms) any() bool {
 	return !f.columns || slices.Contains(f.chosen, true) || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })

@@ -212,7 +212,7 @@ func columnsFit(c *catalog) bool {
 		return true
 	}
 	columns := onlyColumns(c)
-	variants := variantsOf(c, &columns)
+	variants := variantsOf(c, &columns, false)
 	if _, _, ok := balanced(c, variants, 1); !ok {
 		return false
 	}

@@ -48,7 +48,7 @@ func leave(p *problem.Problem, budget int64) {
 // columnsOf returns the variants in slices of columns, one of each table; nil if a table fits no device.
 func columnsOf(c *catalog) (loads []variant) {
 	columns := onlyColumns(c)
-	for _, list := range variantsOf(c, &columns) {
+	for _, list := range variantsOf(c, &columns, false) {
 		if len(list) == 0 {
 			return nil
 		}

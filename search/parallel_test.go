@@ -16,7 +16,7 @@ import (
 
 // TestThreadsDoNotChangeTheSearch compares results, with the counts of the work, for one and for several threads: with co-locations,
 // tables on chosen devices, tables that may not be whole, host memory and the rules of engines.
-func TestThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 3, 3) }
+func TestThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 6, 3) }
 
 // threadsDoNotChangeTheSearch compares the results of one thread with those of a number of threads, of problems of tables or a few
 // more.

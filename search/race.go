@@ -51,11 +51,14 @@ var longHeats, largeHeats = []float64{1, .1, .05, .03}, []float64{.05, .02, .01,
 //
 // Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
 // or evaluations lasts.
-func race(r *run, s state) placement {
-	if s.best.parts == nil || r.status != Complete || s.complete && !mayNumber(r) {
-		return s.best
+//
+// optimum is the cheapest placement in the forms, if all were tried: the zero placement if they were not.
+func race(r *run, s state, optimum placement) placement {
+	best := cheaper(s.best, optimum)
+	if s.best.parts == nil || r.status != Complete || s.complete && !mayNumber(r) && !slices.Contains(r.forms.chosen, true) {
+		return best
 	}
-	c := &course{r: r, base: s.best, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
+	c := &course{r: r, base: s.best, best: best, optimum: optimum, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	nested := r.forms.nested()
 	nested = nested[slices.IndexFunc(nested, func(f forms) bool { return f.allow(r.catalog, s.best.parts) }):]
 	r.event.Phase, r.event.Levels = "anneal", winSteps*len(nested)
@@ -99,8 +102,8 @@ func (c *course) shortest(others int) int64 {
 // course is what the races of a search share.
 type course struct {
 	r *run
-	// base is the placement that the search began with, and best the cheapest one.
-	base, best placement
+	// base is the placement that the search began with, best the cheapest one, and optimum that of race.
+	base, best, optimum placement
 	// numbers says that tables may have numbers of operators, and large that the problem is large.
 	numbers, large bool
 	// forms are those of the race that runs, and steps is the number of steps after it.
@@ -130,6 +133,9 @@ func (c *course) over() bool {
 // longer is the factor of the lengths of all runs.
 func (c *course) run(starts [][]racer, nested []forms, longer int64) {
 	var winners []racer
+	if c.optimum.parts != nil {
+		winners = append(winners, racer{c.optimum, false})
+	}
 	for i, f := range nested {
 		c.forms, c.steps = f, (i+1)*winSteps
 		others := func(t racer) bool { return !f.allow(c.r.catalog, t.parts) }

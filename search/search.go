@@ -93,6 +93,11 @@ func neuroshard(r *run) (state, error) {
 	if err != nil {
 		return s, err
 	}
+	optimum := s
+	if optimum.best = (placement{}); r.most == 0 && r.forms.any() && !r.forms.hosted() {
+		tryAll(r, &optimum, &r.forms, false)
+	}
+	s.complete = optimum.complete
 	if r.catalog.rules.NoIdle { // the placements before it are no finalists
 		r.finalists = nil
 	}
@@ -100,7 +105,7 @@ func neuroshard(r *run) (state, error) {
 		return s, err
 	}
 	if s.best.cost > 0 || r.opt.From != nil { // else no placement costs less
-		s.best = race(r, s)
+		s.best = race(r, s, optimum.best)
 	}
 	s.best = prefer(r, s)
 	return s, nil

@@ -588,6 +588,21 @@ func tinySorted(seed uint64) *problem.Problem {
 	return p
 }
 
+// tinyFull returns a problem of three tables that nearly fill the memory of four devices on two hosts.
+func tinyFull(seed uint64) *problem.Problem {
+	draw := rand.New(rand.NewPCG(seed, 8))
+	p := tinyOf(4*seed+3, func(t *problem.Table, i int) { t.Dim = 4 * (1 + draw.IntN(3)) })
+	p.Topology.HostMemory, p.Batch = 0, []int{1, 33, 256, 4096}[draw.IntN(4)]
+	all, fixed := unit.Bytes(0), p.DeviceMemory(0)
+	for i := range p.Tables {
+		_, m := p.ShardMemory(p.Whole(i)).Peak()
+		all += m.Used()
+	}
+	_, m := fixed.Peak()
+	p.Topology.Memory = m.Used() + all*unit.Bytes(103+seed%60)/unit.Bytes(100*p.Topology.Devices)
+	return p
+}
+
 // TestTablesLeaveTheDeviceOfSortedRows: a table whose rows are sorted by use fills the first device, and three other tables just
 // find room beside its later blocks.
 func TestTablesLeaveTheDeviceOfSortedRows(t *testing.T) {
@@ -687,6 +702,7 @@ func optima() []optimum {
 		{"several bags or none", 1, 20, tinyVectors, forms(false)},
 		{"deduplicated", 2, 12, tinyDedup, func(p *problem.Problem) search.Factory { return formsFactory(problem.Deduplicated(p), false) }},
 		{"rows sorted by use", 3, 40, tinySorted, forms(false)},
+		{"nearly full", 3, 30, tinyFull, forms(false)},
 		{"devices of unlike memory", 2, 12, unevenTiny, forms(false)},
 		{"some tiers only", 1, 6, tieredTiny, forms(true)},
 		{"little is hidden", 1, 5, tiny, hiding(.001, .0005)},
@@ -729,6 +745,9 @@ func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed u
 		checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
 		if r.Cost < want*(1-1e-12) {
 			t.Errorf("task %d: got cost %v, below the optimum %v", seed, r.Cost, want)
+		}
+		if !r.Optimal && p.Topology.HostMemory == 0 {
+			t.Errorf("task %d: the search does not say that it tried all placements", seed)
 		}
 		if slices.ContainsFunc(slices.Concat(r.Shards...), func(s problem.Shard) bool { return s.Tier.OnHost() }) {
 			hosted++
@@ -837,10 +856,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 			return
 		}
 		t := &p.Tables[i]
-		cuts := [][]int{{t.Dim}}
-		if t.Dim == 8 {
-			cuts = append(cuts, []int{4, 4})
-		}
+		cuts := cutsOf(t.Dim)
 		forms := []problem.Form{{}}
 		if p.Topology.HostMemory > 0 {
 			forms = append(forms, problem.Form{Tier: problem.Host})
@@ -856,13 +872,15 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 		inHBM := t.Constraint.PermitsTier(problem.HBM)
 		for _, widths := range cuts {
 			for _, form := range forms {
-				put(i, widths, form, 1, 0)
+				if t.Permits(problem.ColumnWise) {
+					put(i, widths, form, 1, 0)
+				}
 			}
-			if inHBM && t.CutsByRows(perHost) && !t.Apart() {
+			if inHBM && t.CutsByRows(perHost) && t.Permits(problem.TableRowWise) {
 				put(i, widths, problem.Form{ShardingType: problem.TableRowWise}, perHost, 0)
 			}
 		}
-		if inHBM && t.CutsByRows(n) {
+		if inHBM && t.CutsByRows(n) && t.Permits(problem.RowWise) {
 			put(i, cuts[0], problem.Form{ShardingType: problem.RowWise}, n, 0)
 		}
 		if inHBM && t.Permits(problem.DataParallel) {
@@ -871,6 +889,20 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	}
 	table(0)
 	return best
+}
+
+// cutsOf returns all ways to cut columns into slices in order, one slice first.
+func cutsOf(columns int) (cuts [][]int) {
+	for width := columns; width > 0; width -= problem.ColumnGranule {
+		rest := [][]int{nil}
+		if width < columns {
+			rest = cutsOf(columns - width)
+		}
+		for _, more := range rest {
+			cuts = append(cuts, append([]int{width}, more...))
+		}
+	}
+	return cuts
 }
 
 // TestMoreShardingTypesAreNeverMoreExpensive plans small problems with slices of columns

@@ -80,8 +80,9 @@ func (v *variant) on(d, first, last int32) *byWidth {
 func (v *variant) least() int32 { return min(v.width, 2*v.narrowest-1) }
 
 // variantsOf returns the variants of each table or co-location that fit empty devices, those that take the fewest
-// bytes of HBM first. The list of a table without such a variant is empty.
-func variantsOf(c *catalog, f *forms) [][]variant {
+// bytes of HBM first. The list of a table without such a variant is empty. Variants that take more bytes than another one of the
+// same places are left out, unless those that cost less time are wanted, too.
+func variantsOf(c *catalog, f *forms, timed bool) [][]variant {
 	whole := c.whole()
 	all := make([][]variant, len(whole))
 	for i, k := range whole {
@@ -97,7 +98,10 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		for _, form := range choices {
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
-		list = unbeaten(slices.DeleteFunc(list, func(v variant) bool { return v.places(c) == 0 }))
+		list = slices.DeleteFunc(list, func(v variant) bool { return v.places(c) == 0 })
+		if !timed {
+			list = unbeaten(list)
+		}
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
