@@ -32,7 +32,8 @@ import (
 // hierarchical exchange takes no longer than what the search finds for flat ones.
 
 // bestFinalist returns the best finalist beside the placement found. Searches with a budget
-// and searches that were cut short have no further finalists. If ctx ends meanwhile, the best finalist until then has status Interrupted.
+// and searches that were cut short have no further finalists. If ctx ends meanwhile, the best
+// finalist until then has status Interrupted.
 func bestFinalist(ctx context.Context, l *Planner, opt search.Options, found search.Result) (search.Result, error) {
 	groups := l.problem.Topology.ReplicaCount() > 1
 	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Status != search.Complete {

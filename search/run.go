@@ -16,7 +16,7 @@ type state struct {
 	best placement
 	// forced are the pieces after forced splits; nil before these.
 	forced []int32
-	// complete says that all placements of slices of columns were tried.
+	// complete says that all placements were tried, with undivided operators.
 	complete bool
 	// proven says that it is proven that slices of columns do not fit.
 	proven bool

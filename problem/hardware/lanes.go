@@ -39,10 +39,11 @@ type KernelTimes struct {
 	// Bag is for each bag in the forward: its offsets and its pooled vector. A share s of a
 	// warp takes s^BagPower of it.
 	Bag, BagPower float64
-	// The backward takes these times for each step over one row: Use for each use, and Update for
-	// each distinct row; State more if its optimizer keeps state, and Rounding more if the row
-	// has elements of two bytes, which are rounded at random; and Block for each block of 1,024 uses, or of what there
-	// are, of a row that is used more than 32 times. A share s of a warp takes s^UpdatePower of all.
+	// The backward takes these times for each step over one row: Use for each use; Update for each
+	// distinct row, State more if its optimizer keeps state, and Rounding more if its elements
+	// take two bytes, because they are rounded at random; and Block for each block of at most
+	// 1,024 uses of a row that is used more than 32 times. A share s of a warp takes
+	// s^UpdatePower of all.
 	Use, Update, State, Rounding, Block, UpdatePower float64
 	// Prepare is for each bag in the backward, before indices are sorted. It does not depend
 	// on lanes.
