@@ -578,14 +578,7 @@ func tinySorted(seed uint64) *problem.Problem {
 		}
 	})
 	p.Topology.HostMemory = 0
-	all, fixed := unit.Bytes(0), p.DeviceMemory(0)
-	for i := range p.Tables {
-		_, m := p.ShardMemory(p.Whole(i)).Peak()
-		all += m.Used()
-	}
-	_, m := fixed.Peak()
-	p.Topology.Memory = m.Used() + all*unit.Bytes(12+seed%32)/unit.Bytes(4*p.Topology.Devices)
-	return p
+	return filled(p, float64(12+seed%32)/4)
 }
 
 // tinyFull returns a problem of three tables that nearly fill the memory of four devices on two hosts.
@@ -593,13 +586,18 @@ func tinyFull(seed uint64) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 8))
 	p := tinyOf(4*seed+3, func(t *problem.Table, i int) { t.Dim = 4 * (1 + draw.IntN(3)) })
 	p.Topology.HostMemory, p.Batch = 0, []int{1, 33, 256, 4096}[draw.IntN(4)]
+	return filled(p, float64(103+seed%60)/100)
+}
+
+// filled gives all devices together room for some times the bytes of the whole tables.
+func filled(p *problem.Problem, times float64) *problem.Problem {
 	all, fixed := unit.Bytes(0), p.DeviceMemory(0)
 	for i := range p.Tables {
 		_, m := p.ShardMemory(p.Whole(i)).Peak()
 		all += m.Used()
 	}
 	_, m := fixed.Peak()
-	p.Topology.Memory = m.Used() + all*unit.Bytes(103+seed%60)/unit.Bytes(100*p.Topology.Devices)
+	p.Topology.Memory = m.Used() + unit.Bytes(times*float64(all))/unit.Bytes(p.Topology.Devices)
 	return p
 }
 
