@@ -40,10 +40,6 @@ import (
 const HalvedColumns = 128
 
 const (
-	// oftenFrom is the first use class of often used rows, and blockUses the most of a row's uses that
-	// a block of warps takes [read].
-	oftenFrom = 6
-	blockUses = 1024
 	// halvedPower is the power of the share of lanes in that kernel's time [measured: the
 	// median of eight published ratios].
 	halvedPower = 0.76
@@ -108,18 +104,12 @@ func (s *Warps) Nanos(d *Device) (forward, backward float64) {
 	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), lanesOf(&d.profile, s.LaneRule, s.Lanes, s.Dim, s.Widest)
 	k := d.timesOf(s.Pooling)
 	shared := bits.TrailingZeros(uint(warp / lanes))
-	uses, update := n, k.Update
-	often, blocks := oftenUsed(s.Counts)
+	uses := n
+	often, blocks := s.Counts.Often()
 	if warp == 64 && s.Optimizer == problem.RowwiseAdagrad && s.Widest <= HalvedColumns && s.Lanes == 0 {
 		uses -= often * (1 - halvedCost)
 	}
-	if s.Optimizer != problem.SGD {
-		update += k.State
-	}
-	if s.Half {
-		update += k.Rounding
-	}
-	backward = (k.Use*uses + update*s.Counts.Unique + k.Block*blocks) * rowSteps(s.Dim, lanes) * k.updateShares[shared]
+	backward = k.Backward(uses, s.Counts.Unique, blocks, s.Optimizer != problem.SGD, s.Half) * rowSteps(s.Dim, lanes) * k.updateShares[shared]
 
 	wide := s.Widest > WideColumns && s.LaneRule == problem.LanesByWidest && s.Lanes == 0 && warp == 32
 	if !wide {
@@ -156,21 +146,3 @@ func rowSteps(dim, lanes int) float64 {
 
 // halvedCost is the time of half the lanes over that of all.
 var halvedCost = math.Pow(.5, halvedPower)
-
-// oftenUsed returns the lookups of rows in the use classes from oftenFrom on, and the blocks that
-// update these rows.
-func oftenUsed(c *access.Counts) (lookups, blocks float64) {
-	sum, often := 0.0, 0.0
-	for j, share := range &c.Reuse {
-		uses := share * means[j]
-		sum += uses
-		if j >= oftenFrom {
-			often += uses
-			blocks += share * max(1, means[j]/blockUses)
-		}
-	}
-	if sum == 0 {
-		return 0, 0
-	}
-	return c.Lookups * often / sum, c.Unique * blocks
-}

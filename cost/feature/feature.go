@@ -277,10 +277,6 @@ type issued struct {
 // that give often used rows half of it. [measured on AMD's GPUs]
 const (
 	halfExponent = 0.76
-	// hotClass is the first use-count class of rows that whole kernel blocks work on, and blockUses the
-	// most uses that a block takes.
-	hotClass  = 6
-	blockUses = 1024
 	// manyLookups is the mean bag length above which kernels for wide operators give a bag
 	// the lanes of its table.
 	manyLookups = 8
@@ -311,36 +307,13 @@ func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lane
 		w.longest = hardware.LongestBag(int(warp/forward), hardware.LengthFactor*t.LengthCV)
 	}
 	w.rows = (t.Counts.Lookups*times.Row*w.longest + misses*times.Miss) * w.steps * forward / warp
-	lookups, update := t.Counts.Lookups, times.Update
-	hot, blocks := t.hotUses()
+	lookups := t.Counts.Lookups
+	hot, blocks := t.Counts.Often()
 	if warp != subWarps && op.Optimizer == problem.RowwiseAdagrad && lanes != LanesWide {
 		lookups -= hot * (1 - math.Pow(.5, halfExponent))
 	}
-	if op.Optimizer != problem.SGD {
-		update += times.State
-	}
-	if op.Precision.Bytes() == 2 {
-		update += times.Rounding
-	}
-	w.backward = (times.Use*lookups + update*t.Counts.Unique + times.Block*blocks) * steps(backward) * math.Pow(backward/warp, times.UpdatePower)
+	w.backward = times.Backward(lookups, t.Counts.Unique, blocks, op.Optimizer != problem.SGD, op.Precision.Bytes() == 2) * steps(backward) * math.Pow(backward/warp, times.UpdatePower)
 	return w
-}
-
-// hotUses returns the number of lookups of rows of class hotClass and above, and of the blocks that
-// work on these rows.
-func (t *Table) hotUses() (lookups, blocks float64) {
-	hot, all := 0.0, 0.0
-	for j, share := range t.Counts.Reuse {
-		uses := share * access.ClassMean(j)
-		if all += uses; j >= hotClass {
-			hot += uses
-			blocks += share * max(1, access.ClassMean(j)/blockUses)
-		}
-	}
-	if all == 0 {
-		return 0, 0
-	}
-	return t.Counts.Lookups * hot / all, t.Counts.Unique * blocks
 }
 
 // waves returns the number of tables that the device works on at the same time, if each bag

@@ -102,6 +102,30 @@ var classMeans = func() (means [Classes]float64) {
 	return means
 }()
 
+const (
+	// oftenFrom is the first class of rows that blocks of warps update, and blockUses the most of a row's
+	// uses that a block takes. [read: FBGEMM's kernels]
+	oftenFrom = 6
+	blockUses = 1024
+)
+
+// Often returns the lookups of rows that blocks of warps update, because a batch uses them more than 32
+// times, and the number of these blocks.
+func (c *Counts) Often() (lookups, blocks float64) {
+	all, often := 0.0, 0.0
+	for j, share := range &c.Reuse {
+		uses := share * classMeans[j]
+		if all += uses; j >= oftenFrom {
+			often += uses
+			blocks += share * max(1, classMeans[j]/blockUses)
+		}
+	}
+	if all == 0 {
+		return 0, 0
+	}
+	return c.Lookups * often / all, c.Unique * blocks
+}
+
 // Highest returns the highest use-count class that at least half a row is in,
 // or -1 where no class holds that much, as in a batch without lookups.
 func (c Counts) Highest() int {

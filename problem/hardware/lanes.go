@@ -50,6 +50,19 @@ type KernelTimes struct {
 	Prepare float64
 }
 
+// Backward returns the time of all steps of the backward over rows in one step each, before the share
+// of a warp. state says that the optimizer keeps state, and half that elements of rows take two bytes.
+func (t *KernelTimes) Backward(uses, rows, blocks float64, state, half bool) float64 {
+	update := t.Update
+	if state {
+		update += t.State
+	}
+	if half {
+		update += t.Rounding
+	}
+	return t.Use*uses + update*rows + t.Block*blocks
+}
+
 // The times of KernelTimes (docs/SIMULATED.md says how they are known).
 const (
 	rowNanos, missNanos                                                       = 6.2, 5.3
